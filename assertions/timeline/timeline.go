@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package timeline is the record of a run: samples, events, frames and ledger
+// entries, all of them offsets from one monotonic T0. It is a leaf.
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Outcome is what became of one attempt, classified at the socket.
+type Outcome string
+
+// The outcomes. Where an attempt broke is its Phase, not part of the outcome.
+const (
+	OK            Outcome = "ok"
+	Refused       Outcome = "refused"        // ECONNREFUSED
+	NoRoute       Outcome = "no-route"       // EHOSTUNREACH, ENETUNREACH
+	Timeout       Outcome = "timeout"        // the attempt's own budget ended
+	Reset         Outcome = "reset"          // RST
+	Closed        Outcome = "closed"         // FIN before the first byte of a reply
+	Truncated     Outcome = "truncated"      // the body ended before its promised length
+	Corrupt       Outcome = "corrupt"        // length or hash differ from what was promised
+	Status        Outcome = "status"         // a reply with an unexpected status
+	GoAway        Outcome = "goaway"         // h2: above the last stream ID, known not to be processed
+	RefusedStream Outcome = "refused-stream" // h2: REFUSED_STREAM, known not to be processed
+	StreamReset   Outcome = "stream-reset"   // h2: any other RST_STREAM
+	Malformed     Outcome = "malformed"      // the peer broke the protocol
+	Cancelled     Outcome = "cancelled"      // the generator itself was killed: never evidence
+)
+
+// SafeToRetry says whether the client was told that nothing was processed.
+func (o Outcome) SafeToRetry() bool { return o == GoAway || o == RefusedStream }
+
+// Phase is how far an attempt came.
+type Phase string
+
+// The phases of an attempt.
+const (
+	PhaseDial      Phase = "dial"
+	PhaseTLS       Phase = "tls"
+	PhaseWrite     Phase = "write"
+	PhaseFirstByte Phase = "first-byte"
+	PhaseBody      Phase = "body"
+	PhaseDone      Phase = "done"
+)
+
+// Sample is one attempt of a client. Times are offsets from T0 in the
+// recorded history, and the agent's raw CLOCK_MONOTONIC before that. A zero
+// time means that the attempt never came so far.
+type Sample struct {
+	// Stream is the name of the flow that the attempt belongs to.
+	Stream string `json:"stream"`
+	// ID is the request ID, the same in the ledger.
+	ID string `json:"id"`
+	// Conn counts the connections of the stream from 1; 0: none was opened.
+	Conn uint64 `json:"conn,omitempty"`
+	// Nth counts the requests of the connection from 1: 1 is the request
+	// that a connection was opened for, above 1 a reused connection.
+	Nth int `json:"nth,omitempty"`
+	// Addr is the address that was dialled; Local is the client's own.
+	Addr  string `json:"addr"`
+	Local string `json:"local,omitempty"`
+
+	Due   time.Duration `json:"due"`             // when the schedule wanted it
+	Start time.Duration `json:"start"`           // when it was really begun
+	Dial  time.Duration `json:"dial,omitempty"`  // connection established (new ones only)
+	Sent  time.Duration `json:"sent,omitempty"`  // request written
+	First time.Duration `json:"first,omitempty"` // first byte of the reply
+	End   time.Duration `json:"end"`             // the outcome was known
+
+	Outcome Outcome `json:"outcome"`
+	Phase   Phase   `json:"phase"`
+	// Err is the error's text, for people. No check reads it.
+	Err    string `json:"err,omitempty"`
+	Status int    `json:"status,omitempty"`
+	// Got and Want are body bytes: received (or, for an upload,
+	// acknowledged by the backend) and promised.
+	Got  int64 `json:"got,omitempty"`
+	Want int64 `json:"want,omitempty"`
+	// Server is the UID of the pod that answered, as it says itself.
+	Server string `json:"server,omitempty"`
+	// LastOnConn: the reply said that the connection ends (Connection: close,
+	// or a GOAWAY had arrived).
+	LastOnConn bool `json:"lastOnConn,omitempty"`
+	// Saturated: the generator missed its own schedule. Such a sample leaves
+	// the evidence count, but its failure still counts.
+	Saturated bool `json:"saturated,omitempty"`
+}
+
+// Failed says whether the attempt did not end as it should have.
+func (s *Sample) Failed() bool { return s.Outcome != OK }
+
+// New says whether the attempt opened its own connection, or tried to.
+func (s *Sample) New() bool { return s.Nth <= 1 }
+
+// Shift moves all times by d: from an agent's clock to offsets from T0.
+func (s *Sample) Shift(d time.Duration) {
+	for _, t := range []*time.Duration{&s.Due, &s.Start, &s.Dial, &s.Sent, &s.First, &s.End} {
+		if *t != 0 {
+			*t += d
+		}
+	}
+}
+
+// EventKind names what happened.
+type EventKind string
+
+// The kinds of events, with the attributes that each carries.
+const (
+	// PodSeen: the pod watch first shows a pod. Attrs: ip, node, owner, labels are not kept.
+	PodSeen EventKind = "pod.seen"
+	// PodReady: the Ready condition changed. Attrs: ready.
+	PodReady EventKind = "pod.ready"
+	// PodDeletion: the watch first shows a deletionTimestamp (T_del). Attrs: grace (seconds).
+	PodDeletion EventKind = "pod.deletion"
+	// PodContainer: a container's state changed. Attrs: container, state, exitCode, reason.
+	PodContainer EventKind = "pod.container"
+	// PodGone: the watch shows the pod deleted.
+	PodGone EventKind = "pod.gone"
+	// Endpoint: an endpoint's conditions, merged over slices, changed or were
+	// first seen. Attrs: service, ready, serving, terminating, ip.
+	Endpoint EventKind = "endpoint"
+	// EndpointGone: no slice of the service holds it any more. Attrs: service.
+	EndpointGone EventKind = "endpoint.gone"
+	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
+	NodeReady EventKind = "node.ready"
+	// ClusterEvent: a core/v1 or events/v1 Event. Attrs: reason, message, type.
+	ClusterEvent EventKind = "cluster.event"
+	// WatchGap: transitions may have been lost. Subject is the resource. Attrs: why.
+	WatchGap EventKind = "watch.gap"
+
+	// DrainStart: SIGTERM, preStop or a drain call reached the instance (D),
+	// as it says itself. Attrs: trigger.
+	DrainStart EventKind = "drain.start"
+	// DrainUnready: the instance answers its readiness probe with failure from now on.
+	DrainUnready EventKind = "drain.unready"
+	// DrainListenerClosed: the instance stops accepting.
+	DrainListenerClosed EventKind = "drain.listener-closed"
+	// DrainEnd: the instance leaves by itself, all work done or cut. Attrs: cut.
+	DrainEnd EventKind = "drain.end"
+
+	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
+	ProcExit EventKind = "proc.exit"
+	// NetGone: the witness saw the pod's interface go (T_net).
+	NetGone EventKind = "net.gone"
+
+	// Disruption: the suite did something to the system. Attrs: what, and its arguments.
+	Disruption EventKind = "disruption"
+	// Marker: the suite's own progress: steady, settled, tail. Attrs: what.
+	Marker EventKind = "marker"
+	// Baseline and Control belong to rule 8. Attrs: stream.
+	LedgerTail EventKind = "ledger.tail"
+	// AgentLost: the control channel to an agent broke for good. Attrs: agent, why.
+	AgentLost EventKind = "agent.lost"
+	// Pressure: fortio's summary. Attrs: requests, ok, errors, p50, p99 (ms).
+	Pressure EventKind = "pressure"
+)
+
+// Event is something that happened, seen by one source.
+type Event struct {
+	At time.Duration `json:"at"`
+	// Err is the uncertainty of At, to either side.
+	Err time.Duration `json:"err,omitempty"`
+	// Source is who saw it: observe, echo, witness, runner, agent.
+	Source string    `json:"source"`
+	Kind   EventKind `json:"kind"`
+	// Subject is the UID of the pod, or the name of what has no UID.
+	Subject string `json:"subject,omitempty"`
+	// Name is the subject's name, for people.
+	Name string `json:"name,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Attrs are the kind's own attributes.
+	Attrs map[string]string `json:"attrs,omitempty"`
+}
+
+// Frame is one frame or alert that a wire-level client saw.
+type Frame struct {
+	At     time.Duration     `json:"at"`
+	Stream string            `json:"stream"`
+	Conn   uint64            `json:"conn"`
+	Kind   string            `json:"kind"` // GOAWAY, RST_STREAM, FIN, RST, ...
+	Attrs  map[string]string `json:"attrs,omitempty"`
+}
+
+// Step is a ledger entry's half: a request began, or it ended.
+type Step string
+
+// The steps.
+const (
+	Begin Step = "begin"
+	Done  Step = "done"
+)
+
+// Entry is one line of the ledger: what a backend says it did with a request.
+type Entry struct {
+	At   time.Duration `json:"at"`
+	ID   string        `json:"id"`
+	Step Step          `json:"step"`
+	// Pod is the UID of the backend's pod.
+	Pod string `json:"pod"`
+	// Method and Bytes as the backend saw them; Bytes is the body sent, or
+	// the upload received.
+	Method string `json:"method,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	// Whole: at Done, the backend wrote or read everything without an error.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// Record is one line of a history: exactly one of its fields is set.
+type Record struct {
+	Sample *Sample `json:"sample,omitempty"`
+	Event  *Event  `json:"event,omitempty"`
+	Frame  *Frame  `json:"frame,omitempty"`
+	Entry  *Entry  `json:"entry,omitempty"`
+}
+
+// Shift moves the record's times by d.
+func (r *Record) Shift(d time.Duration) {
+	switch {
+	case r.Sample != nil:
+		r.Sample.Shift(d)
+	case r.Event != nil:
+		r.Event.At += d
+	case r.Frame != nil:
+		r.Frame.At += d
+	case r.Entry != nil:
+		r.Entry.At += d
+	}
+}
+
+// Timeline is a frozen recording, each kind sorted by time. Checks read it
+// and never change it.
+type Timeline struct {
+	Samples []Sample
+	Events  []Event
+	Frames  []Frame
+	Ledger  []Entry
+	// Notes say what could not be read: a history cut in the middle of a
+	// line is read up to there.
+	Notes []string
+}
+
+// Add appends a record.
+func (t *Timeline) Add(r Record) {
+	switch {
+	case r.Sample != nil:
+		t.Samples = append(t.Samples, *r.Sample)
+	case r.Event != nil:
+		t.Events = append(t.Events, *r.Event)
+	case r.Frame != nil:
+		t.Frames = append(t.Frames, *r.Frame)
+	case r.Entry != nil:
+		t.Ledger = append(t.Ledger, *r.Entry)
+	}
+}
+
+// Sort orders everything by time: samples by their start.
+func (t *Timeline) Sort() {
+	slices.SortStableFunc(t.Samples, func(a, b Sample) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(t.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(t.Frames, func(a, b Frame) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(t.Ledger, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+}
+
+// EventsOf returns the events of a kind, about a subject; an empty subject
+// means all.
+func (t *Timeline) EventsOf(kind EventKind, subject string) []Event {
+	var out []Event
+	for _, e := range t.Events {
+		if e.Kind == kind && (subject == "" || e.Subject == subject) {
+			out = append(out, e)
+		}
+	}
+	return out
+}

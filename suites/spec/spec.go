@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spec holds the words of the suite: levels, references, verdicts and
+// findings. It is a leaf: anyone may import it, and it imports nothing of ours.
+package spec
+
+import (
+	"fmt"
+	"time"
+)
+
+// Level says how binding a behaviour is. The words are those of RFC 2119.
+type Level string
+
+// The levels, and what a failure of each costs.
+const (
+	// Must makes the run fail (exit code 1).
+	Must Level = "MUST"
+	// Should is a warning, unless the run is strict.
+	Should Level = "SHOULD"
+	// May is reported and costs nothing.
+	May Level = "MAY"
+	// Control proves that the suite can see: a control that fails makes what
+	// leans on it Inconclusive.
+	Control Level = "CONTROL"
+)
+
+// Ref is the normative basis of a behaviour.
+type Ref struct {
+	// Doc names the document: "RFC 9112", "KEP-1672", or "project" where no
+	// norm exists and the rule is ours.
+	Doc string `json:"doc"`
+	// Section is the place in the document, as the document itself counts.
+	Section string `json:"section,omitempty"`
+	// URL leads to the document, where it has one.
+	URL string `json:"url,omitempty"`
+	// Quote is the sentence, word for word.
+	Quote string `json:"quote"`
+}
+
+func (r Ref) String() string {
+	if r.Section == "" {
+		return r.Doc
+	}
+	return r.Doc + ", " + r.Section
+}
+
+// Feature is something that a system or a stage can do and a behaviour needs.
+type Feature string
+
+// The features of this version.
+const (
+	HTTP1    Feature = "HTTP1"
+	H2C      Feature = "H2C"
+	Pods     Feature = "Pods"     // the stage has a kubelet
+	Services Feature = "Services" // the stage has a service network
+)
+
+// Profile is a group of behaviours that one kind of system answers for.
+type Profile string
+
+// The profiles of this version.
+const (
+	// Core is what a plain workload and the service network owe each other.
+	Core Profile = "core"
+)
+
+// Fault names a switch in a reference component that breaks one behaviour on
+// purpose. The zero value is the healthy component.
+type Fault string
+
+// Verdict is what the recorded evidence says of one behaviour. The zero value
+// is Inconclusive: what was not shown is not passed.
+type Verdict int
+
+// The verdicts.
+const (
+	Inconclusive Verdict = iota
+	Skipped
+	Pass
+	Error
+	Fail
+)
+
+var verdictNames = map[Verdict]string{
+	Inconclusive: "Inconclusive",
+	Skipped:      "Skipped",
+	Pass:         "Pass",
+	Error:        "Error",
+	Fail:         "Fail",
+}
+
+func (v Verdict) String() string {
+	if n, ok := verdictNames[v]; ok {
+		return n
+	}
+	return fmt.Sprintf("Verdict(%d)", int(v))
+}
+
+// MarshalText writes the verdict's name.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads a verdict's name.
+func (v *Verdict) UnmarshalText(b []byte) error {
+	for k, n := range verdictNames {
+		if n == string(b) {
+			*v = k
+			return nil
+		}
+	}
+	return fmt.Errorf("no verdict is called %q", b)
+}
+
+// rank orders verdicts: Fail > Error > Inconclusive > Pass > Skipped.
+func (v Verdict) rank() int {
+	switch v {
+	case Fail:
+		return 4
+	case Error:
+		return 3
+	case Pass:
+		return 1
+	case Skipped:
+		return 0
+	default:
+		return 2
+	}
+}
+
+// Worse returns the verdict that wins when two are merged:
+// Fail > Error > Inconclusive > Pass > Skipped.
+func Worse(a, b Verdict) Verdict {
+	if b.rank() > a.rank() {
+		return b
+	}
+	return a
+}
+
+// Window is a stretch of the timeline: offsets from T0.
+type Window struct {
+	From time.Duration `json:"from"`
+	To   time.Duration `json:"to"`
+}
+
+// Contains says whether t lies in the window, ends included.
+func (w Window) Contains(t time.Duration) bool { return t >= w.From && t <= w.To }
+
+// Culprit is one piece of evidence against a system.
+type Culprit struct {
+	// At is the offset from T0.
+	At time.Duration `json:"at"`
+	// Target names the instance, in words a person knows it by.
+	Target string `json:"target,omitempty"`
+	// ID is the request ID, or empty when the evidence is no request.
+	ID string `json:"id,omitempty"`
+	// Text says what was seen.
+	Text string `json:"text"`
+}
+
+// Count is a named number of evidence beside the floor that it had to reach.
+type Count struct {
+	Name  string `json:"name"`
+	N     int    `json:"n"`
+	Floor int    `json:"floor"`
+}
+
+// Met says whether the evidence suffices.
+func (c Count) Met() bool { return c.N >= c.Floor }
+
+// Finding is what one check says of one recording.
+type Finding struct {
+	// Check names the check that speaks.
+	Check string `json:"check"`
+	// Verdict is its verdict.
+	Verdict Verdict `json:"verdict"`
+	// Expected is what would have been accepted.
+	Expected string `json:"expected"`
+	// Actual is what was seen.
+	Actual string `json:"actual"`
+	// Window is the stretch that was judged.
+	Window Window `json:"window"`
+	// Evidence is what stands behind the verdict.
+	Evidence []Count `json:"evidence,omitempty"`
+	// Bounds say how sure the verdict is.
+	Bounds *Bounds `json:"bounds,omitempty"`
+	// Culprits are the first samples or events that broke the rule.
+	Culprits []Culprit `json:"culprits,omitempty"`
+	// MoreCulprits is how many were seen beyond those listed.
+	MoreCulprits int `json:"moreCulprits,omitempty"`
+	// Cause is what usually causes this, where the check can tell.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Bounds are the 95% bounds of a loss rate. Losses come in clusters, one for
+// each termination, so both are given.
+type Bounds struct {
+	// Terminations is k, and Affected how many of them lost anything.
+	Terminations int `json:"terminations"`
+	Affected     int `json:"affected"`
+	// PerTermination is the upper bound of the share of terminations that
+	// lose something: 3/k when none did, Clopper-Pearson otherwise.
+	PerTermination float64 `json:"perTermination"`
+	// Requests is n, and Lost how many of them were lost.
+	Requests int `json:"requests"`
+	Lost     int `json:"lost"`
+	// PerRequest is the upper bound of the loss rate within these k
+	// terminations: 3/n when none was lost.
+	PerRequest float64 `json:"perRequest"`
+}
