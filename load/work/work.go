@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package work is what a client and the echo server agree on: the request's
+// form, the names of headers, and bodies that both ends can compute from the
+// request ID. It is a leaf: standard library only.
+//
+//	GET  /work?bytes=N&takes=MS[&chunked=1]   answers Body(id, N)
+//	POST /work?takes=MS                       takes a body up, answers with an Uploaded
+//
+// A GET's answer carries HeaderBytes and HeaderSHA256 before the body, and
+// every answer HeaderPod and HeaderPhase.
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// URLPath is where the work is done.
+const URLPath = "/work"
+
+// The headers.
+const (
+	// HeaderID, in a request: its ID, which the ledger repeats.
+	HeaderID = "X-Lastcall-Id"
+	// HeaderPod, in an answer: the UID of the pod that speaks.
+	HeaderPod = "X-Lastcall-Pod"
+	// HeaderPhase, in an answer: Serving or Draining, when it began.
+	HeaderPhase = "X-Lastcall-Phase"
+	// HeaderBytes and HeaderSHA256, in an answer: what its whole body will be.
+	HeaderBytes  = "X-Lastcall-Bytes"
+	HeaderSHA256 = "X-Lastcall-Sha256"
+)
+
+// The values of HeaderPhase.
+const (
+	Serving  = "serving"
+	Draining = "draining"
+)
+
+// Sizes of the bodies, in bytes, and the time between the pieces of a slow one.
+const (
+	SmallBytes = 256
+	SlowBytes  = 16 << 10
+	PieceEvery = 100 * time.Millisecond
+)
+
+// MaxBytes and MaxTakes bound what a request may ask of a server.
+const (
+	MaxBytes = 64 << 20
+	MaxTakes = 10 * time.Minute
+)
+
+// Job is what one request asks for.
+type Job struct {
+	// Bytes is the length of the answer's body; no meaning for an upload.
+	Bytes int64
+	// Takes is the time from the first to the last byte of the body.
+	Takes time.Duration
+	// Chunked asks for a body whose length isn't announced.
+	Chunked bool
+}
+
+// Query is the job as a query string, with the time in whole milliseconds.
+func (j Job) Query() string {
+	q := "takes=" + strconv.FormatInt(j.Takes.Milliseconds(), 10)
+	if j.Bytes > 0 {
+		q += "&bytes=" + strconv.FormatInt(j.Bytes, 10)
+	}
+	if j.Chunked {
+		q += "&chunked=1"
+	}
+	return q
+}
+
+// ParseJob reads what Query wrote; what is missing is zero.
+func ParseJob(q url.Values) (Job, error) {
+	var j Job
+	if s := q.Get("bytes"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 0 || n > MaxBytes {
+			return Job{}, fmt.Errorf("bytes=%q: want a number from 0 to %d", s, MaxBytes)
+		}
+		j.Bytes = n
+	}
+	if s := q.Get("takes"); s != "" {
+		ms, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || ms < 0 || ms > MaxTakes.Milliseconds() {
+			return Job{}, fmt.Errorf("takes=%q: want milliseconds from 0 to %d", s, MaxTakes.Milliseconds())
+		}
+		j.Takes = time.Duration(ms) * time.Millisecond
+	}
+	switch s := q.Get("chunked"); s {
+	case "", "0":
+	case "1":
+		j.Chunked = true
+	default:
+		return Job{}, fmt.Errorf("chunked=%q: want 0 or 1", s)
+	}
+	return j, nil
+}
+
+// Uploaded is the answer to an upload, as JSON: what arrived.
+type Uploaded struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+// Body is the n bytes that belong to a request ID: ChaCha8 (C2SP
+// chacha8rand, the same in every Go version) seeded with the ID's SHA-256.
+func Body(id string, n int64) io.Reader {
+	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(id))), n)
+}
+
+// Sum is the SHA-256 of Body(id, n), in hex.
+func Sum(id string, n int64) string {
+	h := sha256.New()
+	// Neither end of this copy can fail.
+	_, _ = io.Copy(h, Body(id, n))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Send writes Body(id, n) to w, the first piece at once and the last one
+// after takes, PieceEvery or a little more apart, and flushes each where w can
+// (Flush()). It returns how many bytes w took, and w's error or ctx's.
+func Send(ctx context.Context, w io.Writer, id string, n int64, takes time.Duration) (int64, error) {
+	body := Body(id, n)
+	gaps := int64(takes / PieceEvery)
+	if takes > 0 && gaps == 0 {
+		gaps = 1
+	}
+	gaps = min(gaps, max(n-1, 0))
+	start := time.Now()
+	var sent int64
+	for i := int64(0); i <= gaps; i++ {
+		if i > 0 {
+			// From the start, so that lateness doesn't add up.
+			due := start.Add(takes * time.Duration(i) / time.Duration(gaps))
+			if err := until(ctx, due); err != nil {
+				return sent, err
+			}
+		}
+		end := n * (i + 1) / (gaps + 1)
+		m, err := io.CopyN(w, body, end-sent)
+		sent += m
+		if err != nil {
+			return sent, err
+		}
+		if f, ok := w.(interface{ Flush() }); ok {
+			f.Flush()
+		}
+	}
+	return sent, nil
+}
+
+// until waits for an instant, or for the end of ctx.
+func until(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
