@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import "github.com/lastcall-dev/lastcall/suites/spec"
+
+// The exit codes of a run.
+const (
+	ExitPass         = 0
+	ExitFail         = 1
+	ExitUsage        = 2 // bad input, or an environment that can't run the suite
+	ExitInconclusive = 3
+)
+
+// Conclude computes the warnings, the summary, the verdict and the exit code
+// from the behaviours, controls and errors. A run and its rejudgement both end
+// here, so that they can't differ.
+//
+// What decides is MUST, and SHOULD too in a strict run; a MAY never does. A
+// control that failed is the suite's own blindness, so it counts as an Error
+// and never as the system's failure. A run in which nothing was shown to pass
+// is Inconclusive.
+func (r *ConformanceReport) Conclude() {
+	r.Summary = Summary{}
+	verdict, shown := spec.Skipped, false
+	for i := range r.Behaviours {
+		b := &r.Behaviours[i]
+		decides := b.Level == spec.Must || b.Level == spec.Control || (b.Level == spec.Should && r.Settings.Strict)
+		b.Warning = b.Verdict == spec.Fail && b.Level == spec.Should && !decides
+		r.Summary.add(b)
+		shown = shown || b.Verdict == spec.Pass || b.Verdict == spec.Fail
+		switch {
+		case !decides:
+		case b.Level == spec.Control && b.Verdict == spec.Fail:
+			verdict = spec.Worse(verdict, spec.Error)
+		default:
+			verdict = spec.Worse(verdict, b.Verdict)
+		}
+	}
+	for _, c := range r.Controls {
+		switch c.Verdict {
+		case spec.Pass, spec.Skipped:
+		case spec.Inconclusive:
+			verdict = spec.Worse(verdict, spec.Inconclusive)
+		default:
+			verdict = spec.Worse(verdict, spec.Error)
+		}
+	}
+	if len(r.Errors) > 0 {
+		verdict = spec.Worse(verdict, spec.Error)
+	}
+	switch {
+	case verdict == spec.Skipped && shown: // only levels that don't decide were judged
+		verdict = spec.Pass
+	case !shown:
+		verdict = spec.Worse(verdict, spec.Inconclusive)
+	}
+	r.Verdict = verdict
+	switch verdict {
+	case spec.Pass:
+		r.ExitCode = ExitPass
+	case spec.Fail:
+		r.ExitCode = ExitFail
+	default:
+		r.ExitCode = ExitInconclusive
+	}
+}
+
+func (s *Summary) add(b *Behaviour) {
+	switch b.Verdict {
+	case spec.Pass:
+		s.Passed++
+	case spec.Fail:
+		s.Failed++
+	case spec.Error:
+		s.Errors++
+	case spec.Skipped:
+		s.Skipped++
+	default:
+		s.Inconclusive++
+	}
+	if b.Warning {
+		s.Warnings++
+	}
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the report API: what one run of the suite found, where,
+// and with what evidence. The YAML form is canonical; every other form of the
+// report derives from it.
+//
+// Durations are strings as Go writes them, rounded to the microsecond
+// ("1m2.5s", "340ms"). Instants are offsets from the T0 of their scenario.
+// Rates and shares are plain numbers from 0 to 1. An instant that nobody saw
+// is absent, never zero.
+package v1alpha1
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// The type of the report's document.
+const (
+	APIVersion = "lastcall.dev/v1alpha1"
+	Kind       = "ConformanceReport"
+)
+
+// The places of things in a report's directory.
+const (
+	// File holds the canonical form.
+	File = "report.yaml"
+	// HistoryDir holds one directory of raw histories for each scenario.
+	HistoryDir = "history"
+)
+
+// ConformanceReport is what one run of the suite found.
+type ConformanceReport struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	// Suite is what judged, Implementation is what was judged.
+	Suite          Suite          `json:"suite"`
+	Implementation Implementation `json:"implementation"`
+	// Stage is where it ran: kind or cluster.
+	Stage       string      `json:"stage"`
+	Environment Environment `json:"environment"`
+	Settings    Settings    `json:"settings"`
+	// Propagation is T_lastnew - T_endpoint over all terminations of the run,
+	// to be held against Settings.P.
+	Propagation *Propagation `json:"propagation,omitempty"`
+	// Egress is the proof that nothing left the machine. Absent on clusters
+	// that the suite did not make.
+	Egress     *Egress     `json:"egress,omitempty"`
+	Scenarios  []Scenario  `json:"scenarios,omitempty"`
+	Behaviours []Behaviour `json:"behaviours,omitempty"`
+	Controls   []Control   `json:"controls,omitempty"`
+	// Errors are what went wrong with the run as a whole.
+	Errors []string `json:"errors,omitempty"`
+	// Summary, Verdict and ExitCode follow from the rest: see Conclude.
+	Summary  Summary      `json:"summary"`
+	Verdict  spec.Verdict `json:"verdict"`
+	ExitCode int          `json:"exitCode"`
+}
+
+// Metadata identifies a report.
+type Metadata struct {
+	Name string `json:"name"`
+	// Date is when the run began, in UTC.
+	Date time.Time `json:"date"`
+	// Took is how long the run was, from its first step to its last.
+	Took Duration `json:"took,omitempty"`
+}
+
+// Suite says which code judged.
+type Suite struct {
+	Version string `json:"version"`
+	// Revision is the git commit that the binary was built from, or empty
+	// where the build did not record it.
+	Revision string `json:"revision,omitempty"`
+	// Modified: the tree had changes that were not committed.
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go,omitempty"`
+}
+
+// Implementation is the system under test.
+type Implementation struct {
+	Organization string   `json:"organization"`
+	Project      string   `json:"project"`
+	URL          string   `json:"url,omitempty"`
+	Version      string   `json:"version"`
+	Contact      []string `json:"contact,omitempty"`
+}
+
+// Environment is the machine and the cluster.
+type Environment struct {
+	Kubernetes       string   `json:"kubernetes"`
+	Nodes            []Node   `json:"nodes,omitempty"`
+	Kernel           string   `json:"kernel,omitempty"`
+	ContainerRuntime string   `json:"containerRuntime,omitempty"`
+	KubeProxyMode    string   `json:"kubeProxyMode,omitempty"` // as kube-proxy says itself
+	IPFamilies       []string `json:"ipFamilies,omitempty"`
+	Images           []Image  `json:"images,omitempty"`
+	NodeImage        string   `json:"nodeImage,omitempty"`
+	CPUs             int      `json:"cpus,omitempty"` // of the machine that ran the suite
+	// Load is the machine's one-minute load average, at the begin and at the
+	// end of the run.
+	Load *Load `json:"load,omitempty"`
+}
+
+// Node is one node of the cluster.
+type Node struct {
+	Name    string `json:"name"`
+	Role    string `json:"role,omitempty"`
+	Kubelet string `json:"kubelet,omitempty"`
+	// Kernel and Runtime stand here where the nodes differ.
+	Kernel  string `json:"kernel,omitempty"`
+	Runtime string `json:"runtime,omitempty"`
+}
+
+// Image is an image that the run used.
+type Image struct {
+	Ref    string `json:"ref"`
+	Digest string `json:"digest,omitempty"`
+}
+
+// Load is a load average: 1.0 is one busy core.
+type Load struct {
+	Begin float64 `json:"begin"`
+	End   float64 `json:"end"`
+}
+
+// Settings are what the run was asked for.
+type Settings struct {
+	// P is the propagation window.
+	P Duration `json:"p"`
+	// Profile is the size of the run: ci or full.
+	Profile string   `json:"profile,omitempty"`
+	Labels  []string `json:"labels,omitempty"`
+	// Selected are behaviour IDs, where the run was limited to them.
+	Selected []string   `json:"selected,omitempty"`
+	Fault    spec.Fault `json:"fault,omitempty"`
+	Isolate  bool       `json:"isolate,omitempty"`
+	Strict   bool       `json:"strict,omitempty"`
+}
+
+// Propagation is how long new connections went on reaching an instance after
+// its endpoint was published as terminating.
+type Propagation struct {
+	N      int      `json:"n"`
+	Median Duration `json:"median"`
+	Worst  Duration `json:"worst"`
+}
+
+// Egress is the proof that no packet of the cluster left the machine.
+type Egress struct {
+	// Dials to addresses of deleted pods that ended as "no route to host".
+	NoRouteSameNode  int `json:"noRouteSameNode"`
+	NoRouteOtherNode int `json:"noRouteOtherNode"`
+	// Guard counts what the host's own rule rejected.
+	GuardV4 GuardCounter `json:"guardV4"`
+	GuardV6 GuardCounter `json:"guardV6"`
+	// Packets of the pod, service and node ranges that a capture saw with the
+	// same filter: none may be on the outer interface, some must be on the
+	// cluster's bridge, or the filter proves nothing.
+	OuterInterface string   `json:"outerInterface,omitempty"`
+	OuterPackets   int      `json:"outerPackets"`
+	BridgePackets  int      `json:"bridgePackets"`
+	Filter         string   `json:"filter,omitempty"`
+	Notes          []string `json:"notes,omitempty"`
+}
+
+// GuardCounter is the guard rule's counter around the dial that proves it.
+type GuardCounter struct {
+	Before uint64 `json:"before"`
+	After  uint64 `json:"after"`
+}
+
+// Scenario is one recording.
+type Scenario struct {
+	Name       string `json:"name"`
+	Topology   string `json:"topology"`
+	Disruption string `json:"disruption"`
+	// Recorded says from when to when, in UTC.
+	Recorded Span `json:"recorded"`
+	// History is the scenario's directory, from the report's own.
+	History string `json:"history,omitempty"`
+	// Picture is the timeline's picture, from the report's own directory.
+	Picture      string        `json:"picture,omitempty"`
+	Behaviours   []string      `json:"behaviours,omitempty"`
+	Terminations []Termination `json:"terminations,omitempty"`
+	Streams      []Stream      `json:"streams,omitempty"`
+	Ledger       *Ledger       `json:"ledger,omitempty"`
+	Pressure     []Pressure    `json:"pressure,omitempty"`
+	// Notes say what the history lacks, and what is odd about it.
+	Notes []string `json:"notes,omitempty"`
+	// Error is why the scenario was not recorded to its end.
+	Error string `json:"error,omitempty"`
+}
+
+// Span is a stretch of wall-clock time, for people: no verdict rests on it.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// Termination is the clock of one instance's end. An instant that nobody saw
+// is nil.
+type Termination struct {
+	Pod  string `json:"pod"`
+	UID  string `json:"uid"`
+	Node string `json:"node,omitempty"`
+	IP   string `json:"ip,omitempty"`
+
+	Deletion *Instant `json:"tDel,omitempty"`
+	Drain    *Instant `json:"tDrain,omitempty"`
+	Endpoint *Instant `json:"tEndpoint,omitempty"`
+	LastNew  *Instant `json:"tLastNew,omitempty"`
+	Exit     *Instant `json:"tExit,omitempty"`
+	Net      *Instant `json:"tNet,omitempty"`
+	// Kill is K, the instant of the kill.
+	Kill *Instant `json:"k,omitempty"`
+
+	ExitCode *int `json:"exitCode,omitempty"`
+}
+
+// Instant is an offset from the scenario's T0, its uncertainty to either
+// side, and who saw it.
+type Instant struct {
+	At     Duration `json:"at"`
+	Err    Duration `json:"err,omitempty"`
+	Source string   `json:"source,omitempty"`
+}
+
+// Stream is what one flow of load saw.
+type Stream struct {
+	Name     string `json:"name"`
+	Attempts int    `json:"attempts"`
+	Failed   int    `json:"failed"`
+	// Saturated attempts were sent late by the generator's own fault.
+	Saturated int `json:"saturated,omitempty"`
+	// Outcomes counts attempts by what became of them.
+	Outcomes map[string]int `json:"outcomes,omitempty"`
+	// P50 and P99 are latencies of the attempts that succeeded.
+	P50 Duration `json:"p50,omitempty"`
+	P99 Duration `json:"p99,omitempty"`
+}
+
+// Ledger is what the backends say, reconciled with what the clients say.
+type Ledger struct {
+	Begun int `json:"begun"`
+	Done  int `json:"done"`
+	// Lost: the client saw no answer and no signal that a retry is safe.
+	Lost int `json:"lost"`
+	// Duplicated: a request that may run once ran twice.
+	Duplicated int `json:"duplicated"`
+	// Unmatched: one side knows of a request that the other should know of.
+	Unmatched int `json:"unmatched"`
+	// Agrees: both sides tell the same of every request ID.
+	Agrees bool `json:"agrees"`
+}
+
+// Pressure is the summary of the closed-loop load beside the probe's.
+type Pressure struct {
+	Name     string   `json:"name"`
+	Requests int      `json:"requests"`
+	OK       int      `json:"ok"`
+	Errors   int      `json:"errors"`
+	Sockets  int      `json:"sockets,omitempty"`
+	P50      Duration `json:"p50,omitempty"`
+	P99      Duration `json:"p99,omitempty"`
+}
+
+// Behaviour is the verdict on one behaviour, or on one variant of it.
+type Behaviour struct {
+	ID      string     `json:"id"`
+	Variant string     `json:"variant,omitempty"`
+	Title   string     `json:"title"`
+	Level   spec.Level `json:"level"`
+	Refs    []spec.Ref `json:"refs,omitempty"`
+
+	Verdict spec.Verdict `json:"verdict"`
+	// Warning: it failed, at a level where that does not fail the run.
+	Warning  bool     `json:"warning,omitempty"`
+	Findings Findings `json:"findings,omitempty"`
+	// Reason is why it is Inconclusive, Error or Skipped.
+	Reason string `json:"reason,omitempty"`
+	// Scenario names the recording; Recorded says whether there is one.
+	Scenario string `json:"scenario,omitempty"`
+	Recorded bool   `json:"recorded"`
+
+	// Why the rule exists, what usually breaks it, and what usually helps:
+	// for the readers of a failure.
+	Why    string `json:"why,omitempty"`
+	Causes string `json:"causes,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Name is the behaviour's ID with its variant.
+func (b *Behaviour) Name() string {
+	if b.Variant == "" {
+		return b.ID
+	}
+	return b.ID + "[" + b.Variant + "]"
+}
+
+// Control is one proof that the suite can see (rule 8 of the design).
+type Control struct {
+	// Name is baseline or abrupt-kill.
+	Name string `json:"name"`
+	// Client and Path say whose eyes were tested, and on which way.
+	Client  string       `json:"client,omitempty"`
+	Path    string       `json:"path,omitempty"`
+	Verdict spec.Verdict `json:"verdict"`
+	// Attempts and Failed are what that client saw.
+	Attempts int    `json:"attempts"`
+	Failed   int    `json:"failed"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Summary counts the behaviours by verdict. Warnings are among Failed.
+type Summary struct {
+	Passed       int `json:"passed"`
+	Failed       int `json:"failed"`
+	Inconclusive int `json:"inconclusive"`
+	Errors       int `json:"errors"`
+	Skipped      int `json:"skipped"`
+	Warnings     int `json:"warnings"`
+}
