@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// WhatKill is the attribute `what` of the event that an abrupt kill leaves.
+const WhatKill = "kill"
+
+// SeesAbruptDeath judges the suite itself: a SIGKILL must be seen as a
+// failure by every stream.
+func SeesAbruptDeath() Check {
+	return Check{
+		Name:     "a SIGKILL, as each stream saw it",
+		Expected: "every kind of client on every path sees at least one failure within P of a SIGKILL",
+		Floors: []Floor{
+			{Name: "kills", N: 1, Reason: "a control: one death that every stream must see"},
+			{Name: "streams under load", N: 1, Reason: "as above"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			seen := Sighted(c)
+			g.count("kills", len(kills(c.Timeline)), 1)
+			g.count("streams under load", len(seen), 1)
+			keys := make([]string, 0, len(seen))
+			for k := range seen {
+				keys = append(keys, k)
+			}
+			slices.Sort(keys)
+			for _, k := range keys {
+				if seen[k] == 0 {
+					g.culprit(c.Disturbed, "", "", "%s saw no failure: it is blind", k)
+				}
+			}
+			for _, e := range kills(c.Timeline) {
+				g.span(e.At, e.At+c.P)
+			}
+			g.finding.Cause = "The suite can't see a death on that path: its client retries, its traffic never reached the victim, or the kill did not kill. What such a stream says of other behaviours is worth nothing."
+			return g.conclude(
+				fmt.Sprintf("all %d streams saw the death", len(keys)),
+				fmt.Sprintf("%d of %d streams did not see the death", g.failures(), len(keys)))
+		},
+	}
+}
+
+// Sighted counts, for each stream by its profile's key, the failures within P
+// of a kill. A direct stream counts for the victim only.
+func Sighted(c Case) map[string]int {
+	seen := map[string]int{}
+	ks := kills(c.Timeline)
+	for _, s := range c.Timeline.Samples {
+		key, target, direct := strings.Cut(s.Stream, "@")
+		if _, ok := seen[key]; !ok {
+			seen[key] = 0
+		}
+		if !s.Failed() {
+			continue
+		}
+		for _, k := range ks {
+			if direct && target != k.Subject {
+				continue
+			}
+			if s.End >= k.At && s.End <= k.At+c.P {
+				seen[key]++
+				break
+			}
+		}
+	}
+	return seen
+}
+
+func kills(tl *timeline.Timeline) []timeline.Event {
+	var out []timeline.Event
+	for _, e := range tl.EventsOf(timeline.Disruption, "") {
+		if e.Attrs["what"] == WhatKill && e.Subject != "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}

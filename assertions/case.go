@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package assertions holds the checks: pure functions of a frozen timeline.
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// maxCulprits is how many culprits a finding lists; the rest is counted.
+const maxCulprits = 8
+
+// Case is what a check judges.
+type Case struct {
+	// Timeline is the frozen recording.
+	Timeline *timeline.Timeline
+	// P is the propagation window: how long the service network may take to
+	// stop sending new connections to an endpoint that terminates.
+	P time.Duration
+	// Terminations are the instances that went away, in order of their D.
+	Terminations []Termination
+	// Steady is when the steady gate opened; Disturbed when the first
+	// disruption began. What lies between is the baseline.
+	Steady, Disturbed time.Duration
+}
+
+// NewCase derives what checks need from a recording.
+func NewCase(tl *timeline.Timeline, p time.Duration) Case {
+	c := Case{Timeline: tl, P: p, Terminations: Terminations(tl)}
+	for _, e := range tl.EventsOf(timeline.Marker, "") {
+		if e.Attrs["what"] == MarkSteady {
+			c.Steady = e.At
+		}
+	}
+	for _, e := range tl.EventsOf(timeline.Disruption, "") {
+		if c.Disturbed == 0 || e.At < c.Disturbed {
+			c.Disturbed = e.At
+		}
+	}
+	return c
+}
+
+// The markers that the runner leaves in a recording.
+const (
+	MarkSteady = "steady" // the steady gate opened
+	MarkTail   = "tail"   // the disruption is over and P has passed: pacing ends
+)
+
+// Floor is the evidence that a check must have before it may pass.
+type Floor struct {
+	// Name says what is counted and over which window.
+	Name string `json:"name"`
+	// N is the least number.
+	N int `json:"n"`
+	// Reason stands where the floor differs from the design's rule 1.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Check is one question that is put to a recording.
+type Check struct {
+	Name string
+	// Expected is what is accepted, in one sentence.
+	Expected string
+	Floors   []Floor
+	// Judge answers. It fills what it saw; Name and Expected are set by Run.
+	Judge func(Case) spec.Finding
+}
+
+// Run puts the check to a case.
+func (k Check) Run(c Case) spec.Finding {
+	f := k.Judge(c)
+	f.Check, f.Expected = k.Name, k.Expected
+	return f
+}
+
+// gather collects a check's evidence and comes to its verdict: a violation
+// that was seen is a Fail, with however little evidence; without one, what
+// lacks evidence or is in doubt is Inconclusive; only the rest passes.
+type gather struct {
+	finding spec.Finding
+	doubts  []string
+}
+
+func (g *gather) culprit(at time.Duration, target, id, format string, args ...any) {
+	if len(g.finding.Culprits) == maxCulprits {
+		g.finding.MoreCulprits++
+		return
+	}
+	g.finding.Culprits = append(g.finding.Culprits, spec.Culprit{At: at, Target: target, ID: id, Text: fmt.Sprintf(format, args...)})
+}
+
+func (g *gather) count(name string, n, floor int) {
+	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Name: name, N: n, Floor: floor})
+}
+
+func (g *gather) doubt(format string, args ...any) {
+	if d := fmt.Sprintf(format, args...); !slices.Contains(g.doubts, d) {
+		g.doubts = append(g.doubts, d)
+	}
+}
+
+func (g *gather) span(from, to time.Duration) {
+	w := &g.finding.Window
+	if w.To == 0 && w.From == 0 {
+		w.From, w.To = from, to
+		return
+	}
+	w.From, w.To = min(w.From, from), max(w.To, to)
+}
+
+func (g *gather) failures() int { return len(g.finding.Culprits) + g.finding.MoreCulprits }
+
+// conclude comes to the verdict; passed says what was seen when nothing broke
+// the rule, and broken what it means that something did.
+func (g *gather) conclude(passed, broken string) spec.Finding {
+	f := g.finding
+	for _, c := range f.Evidence {
+		if !c.Met() {
+			g.doubt("%s: %d, and at least %d are needed", c.Name, c.N, c.Floor)
+		}
+	}
+	switch {
+	case len(f.Culprits) > 0:
+		f.Verdict, f.Actual = spec.Fail, broken
+	case len(g.doubts) > 0:
+		f.Verdict, f.Actual = spec.Inconclusive, "not enough evidence: "+strings.Join(g.doubts, "; ")
+	default:
+		f.Verdict, f.Actual = spec.Pass, passed
+	}
+	return f
+}
+
+// describe says in words what became of an attempt.
+func describe(s timeline.Sample) string {
+	what := map[timeline.Outcome]string{
+		timeline.Refused:       "connection refused",
+		timeline.NoRoute:       "no route to host",
+		timeline.Timeout:       "no answer in time",
+		timeline.Reset:         "connection reset",
+		timeline.Closed:        "connection closed before an answer",
+		timeline.Truncated:     "body cut short",
+		timeline.Corrupt:       "body differs from what was promised",
+		timeline.Status:        "unexpected status",
+		timeline.GoAway:        "stream not processed (GOAWAY)",
+		timeline.RefusedStream: "stream refused (REFUSED_STREAM)",
+		timeline.StreamReset:   "stream reset",
+		timeline.Malformed:     "protocol broken",
+		timeline.Cancelled:     "cut by the suite itself",
+	}[s.Outcome]
+	if what == "" {
+		what = string(s.Outcome)
+	}
+	stream, _, _ := strings.Cut(s.Stream, "@")
+	text := fmt.Sprintf("%s: %s (%s) after %s", stream, what, s.Phase, (s.End - s.Start).Round(time.Millisecond))
+	if s.Status != 0 && s.Outcome == timeline.Status {
+		text += fmt.Sprintf(", status %d", s.Status)
+	}
+	if s.Outcome == timeline.Truncated {
+		text += fmt.Sprintf(", %d of %d bytes", s.Got, s.Want)
+	}
+	return text
+}

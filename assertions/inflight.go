@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// CompletesInflight judges that what was begun at the instance before D ends
+// byte-exact, at the client and in the ledger.
+func CompletesInflight() Check {
+	const floor = 5
+	return Check{
+		Name:     "requests in flight at D",
+		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the ledger says so too",
+		Floors: []Floor{{
+			Name: "per termination and kind of request: in flight at D", N: floor,
+			Reason: "what is in flight at one instant is rate times duration, not a count over a window: 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := map[string]bool{}
+			for _, e := range c.Timeline.Ledger {
+				if e.Step == timeline.Done && e.Whole {
+					whole[e.ID] = true
+				}
+			}
+			kinds := slowStreams(c.Timeline)
+			if len(kinds) == 0 {
+				g.doubt("no slow requests were sent to the pods")
+			}
+			total, lost, hit := 0, 0, 0
+			for _, t := range c.Terminations {
+				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
+				inflight := map[string]int{}
+				before := lost
+				for _, s := range c.Timeline.Samples {
+					if !directTo(s, t.UID) || !slowOp(s) {
+						continue
+					}
+					if s.Start >= t.Drain.At-t.Drain.Err || s.End <= t.Drain.At+t.Drain.Err {
+						continue
+					}
+					total++
+					key, _, _ := strings.Cut(s.Stream, "@")
+					if !s.Saturated {
+						inflight[key]++
+					}
+					switch {
+					case s.Failed():
+						lost++
+						g.culprit(s.End, t.Name, s.ID, "begun %s before D, broke %s after it: %s", ms(t.Drain.At-s.Start), ms(s.End-t.Drain.At), describe(s))
+					case !whole[s.ID]:
+						g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+					}
+				}
+				if lost > before {
+					hit++
+				}
+				for _, k := range kinds {
+					g.count(fmt.Sprintf("%s in flight at D of %s", k, t.Name), inflight[k], floor)
+				}
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			g.finding.Cause = "The process exits, or force-closes its connections, without waiting for the requests that it is working on."
+			return g.conclude(
+				fmt.Sprintf("all %d requests in flight at D ended whole", total),
+				fmt.Sprintf("%d of %d requests in flight at D were lost, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
+		},
+	}
+}
+
+// slowStreams are the kinds of slow direct streams in the recording, sorted.
+func slowStreams(tl *timeline.Timeline) []string {
+	seen := map[string]bool{}
+	for _, s := range tl.Samples {
+		if strings.HasPrefix(s.Stream, "direct/") && slowOp(s) {
+			key, _, _ := strings.Cut(s.Stream, "@")
+			seen[key] = true
+		}
+	}
+	out := make([]string, 0, len(seen))
+	for k := range seen {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

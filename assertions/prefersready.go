@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// acceptMargin is how much longer than T_endpoint + P the target must go on
+// accepting: of a pod that is dead nothing can be shown.
+const acceptMargin = 5 * time.Second
+
+// PrefersReady judges that in a mixed set no new connection reaches a
+// terminating endpoint after P.
+func PrefersReady() Check {
+	const floor = 200
+	return Check{
+		Name:     "new connections through the Service after T_endpoint + P",
+		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
+		Floors: []Floor{
+			{Name: "per termination: new connections offered to the Service in the target's window", N: floor},
+			{Name: "per termination: requests on reused connections offered to the Service in the target's window", N: floor},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, late, hit := 0, 0, 0
+			for _, t := range c.Terminations {
+				// The slice's own word is the basis; where a slice never said
+				// it, the deletion must do, or a liar could never be caught.
+				from := t.Endpoint.At
+				if !t.Endpoint.Known() || t.Endpoint.At > t.Del.At+acceptMargin {
+					from = t.Del.At
+				}
+				after, until := from+c.P, from+c.P+acceptMargin
+				g.span(from, max(until, t.exitOr(until)))
+				last, _, _ := lastAccepted(c, t, t.Drain.At)
+				fresh, reused, before := 0, 0, late
+				for _, s := range c.Timeline.Samples {
+					if !throughService(s) || s.Start < from || s.Start > t.exitOr(until) {
+						continue
+					}
+					if !onNewConns(s) {
+						if !s.Saturated {
+							reused++
+						}
+						continue
+					}
+					total++
+					if !s.Saturated {
+						fresh++
+					}
+					switch {
+					case s.Start <= after:
+					case s.Server == t.UID:
+						late++
+						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service was served by the terminating pod", ms(s.Start-from))
+					case s.Failed():
+						late++
+						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service failed: %s", ms(s.Start-from), describe(s))
+					}
+				}
+				if late > before {
+					hit++
+				}
+				if last < until {
+					g.doubt("%s did not go on accepting until T_endpoint + P + %s (last accepted at T_endpoint + %s): of a pod that is dead nothing can be shown", t.Name, acceptMargin, ms(last-from))
+				}
+				g.count("new connections offered to the Service while "+t.Name+" terminated", fresh, floor)
+				g.count("requests on reused connections offered meanwhile", reused, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, late)
+			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen, or does not honour, the endpoint's `ready: false`: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
+			return g.conclude(
+				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c.Terminations)),
+				fmt.Sprintf("%d new connections reached, or were lost on the way to, a terminating pod later than P, at %d of %d terminations", late, hit, len(c.Terminations)))
+		},
+	}
+}
+
+// Propagation is T_lastnew - T_endpoint of each termination in which a new
+// connection came after T_endpoint; 0 where none did.
+func Propagation(ts []Termination) []time.Duration {
+	var out []time.Duration
+	for _, t := range ts {
+		if !t.Endpoint.Known() || !t.LastNew.Known() {
+			continue
+		}
+		out = append(out, max(0, t.LastNew.At-t.Endpoint.At))
+	}
+	return out
+}
+
+func worstPropagation(ts []Termination) time.Duration {
+	worst := time.Duration(0)
+	for _, d := range Propagation(ts) {
+		worst = max(worst, d)
+	}
+	return ms(worst)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// readinessLead bounds by how much readiness may go before the listener does,
+// beyond P: the probe's period times its threshold, and its delivery.
+const readinessLead = 3 * time.Second
+
+// ServesWhileAccepting judges that the endpoint's `serving` stays true as
+// long as the instance can be the last resort, and that it is false before
+// the listener goes.
+func ServesWhileAccepting() Check {
+	const floorNew = 50
+	return Check{
+		Name:     "`serving` of the endpoint against the listener",
+		Expected: "from D to D+P `serving` is true; it turns false before the listener closes, and no earlier than P + 3 s before it",
+		Floors: []Floor{
+			{Name: "per termination: new connections dialled at the pod after D, until its listener closes", N: floorNew},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			for _, t := range c.Terminations {
+				last, refused, n := lastAccepted(c, t, t.Drain.At)
+				closed := refused
+				if closed == 0 {
+					closed = t.Exit.At
+				}
+				g.span(t.Drain.At, max(closed, t.Drain.At+c.P))
+				// Where the rule is broken by a listener that goes first,
+				// there is no more evidence to be had.
+				before := g.failures()
+				states := endpointStates(c.Timeline, t.UID)
+				if len(states) == 0 {
+					g.doubt("no EndpointSlice ever showed %s", t.Name)
+					continue
+				}
+				unserving := firstUnserving(states, t.Drain.At)
+				switch {
+				case unserving == 0 && closed == 0:
+					g.doubt("neither the listener's nor `serving`'s end of %s was seen", t.Name)
+				case unserving == 0 || (closed != 0 && unserving > closed):
+					when := "while `serving` was never seen false"
+					if unserving != 0 {
+						when = fmt.Sprintf("%s before `serving` was false", ms(unserving-closed))
+					}
+					g.culprit(closed, t.Name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
+				case unserving <= t.Drain.At+c.P && last > unserving:
+					g.culprit(unserving, t.Name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
+				case last-unserving > c.P+readinessLead:
+					g.culprit(unserving, t.Name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
+				}
+				if g.failures() == before {
+					g.count("new connections that "+t.Name+" accepted after D", n, floorNew)
+				}
+			}
+			g.needTerminations(c)
+			if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
+				g.doubt("the EndpointSlice watch has a gap: %s", gap)
+			}
+			g.finding.Cause = "Readiness is cut as the first act of the drain (then nothing is left to fall back on when all endpoints terminate), or the listener is closed before readiness has failed."
+			return g.conclude(
+				fmt.Sprintf("`serving` outlived D+P and ended before the listener in all %d terminations", len(c.Terminations)),
+				fmt.Sprintf("%d of %d terminations had `serving` and the listener in the wrong order", g.failures(), len(c.Terminations)))
+		},
+	}
+}
+
+// endpointState is the conditions of an endpoint from an instant on.
+type endpointState struct {
+	at                          time.Duration
+	ready, serving, terminating bool
+	gone                        bool
+}
+
+func (s endpointState) String() string {
+	if s.gone {
+		return "gone"
+	}
+	letter := func(b bool) string {
+		if b {
+			return "T"
+		}
+		return "F"
+	}
+	return letter(s.ready) + letter(s.serving) + letter(s.terminating)
+}
+
+// endpointStates is the endpoint's life as the watch showed it.
+func endpointStates(tl *timeline.Timeline, uid string) []endpointState {
+	var out []endpointState
+	for _, e := range tl.Events {
+		if e.Subject != uid {
+			continue
+		}
+		switch e.Kind {
+		case timeline.Endpoint:
+			out = append(out, endpointState{
+				at: e.At, ready: e.Attrs["ready"] == "true",
+				serving: e.Attrs["serving"] == "true", terminating: e.Attrs["terminating"] == "true",
+			})
+		case timeline.EndpointGone:
+			out = append(out, endpointState{at: e.At, gone: true})
+		}
+	}
+	return out
+}
+
+// firstUnserving is when `serving` was first false after from; 0: never.
+func firstUnserving(states []endpointState, from time.Duration) time.Duration {
+	for _, s := range states {
+		if s.at >= from && (s.gone || !s.serving) {
+			return s.at
+		}
+	}
+	return 0
+}
+
+// watchGap says why transitions of a resource may be missing; "" if none are.
+func watchGap(tl *timeline.Timeline, resource string) string {
+	for _, e := range tl.EventsOf(timeline.WatchGap, resource) {
+		return e.Attrs["why"]
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// ZeroFailed judges that nothing that was sent through the Service from the
+// first D to the last exit + P failed.
+func ZeroFailed() Check {
+	const floorAttempts, floorPer = 30_000, 200
+	return Check{
+		Name:     "requests through the Service in [first D, last exit + P]",
+		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
+		Floors: []Floor{
+			{Name: "attempts in [first D, last exit + P]", N: floorAttempts, Reason: "so that a loss rate of 1 in 10,000 would be seen with 95% confidence"},
+			{Name: "per termination: new connections offered in the target's window", N: floorPer},
+			{Name: "per termination: requests on reused connections offered in the target's window", N: floorPer},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			if len(c.Terminations) == 0 {
+				return g.conclude("", "")
+			}
+			w := window(c)
+			g.span(w.From, w.To)
+			attempts, sent, lost := 0, 0, 0
+			hit := map[string]bool{}
+			for _, s := range c.Timeline.Samples {
+				if !throughService(s) || !w.Contains(s.Start) {
+					continue
+				}
+				sent++
+				if !s.Saturated {
+					attempts++
+				}
+				if !s.Failed() {
+					continue
+				}
+				lost++
+				t := nearest(c.Terminations, s.Start)
+				hit[t.UID] = true
+				g.culprit(s.Start, t.Name, s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+			}
+			g.count("attempts in [first D, last exit + P]", attempts, floorAttempts)
+			for _, t := range c.Terminations {
+				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
+				g.count("new connections offered in the window of "+t.Name, fresh, floorPer)
+				g.count("requests on reused connections offered in the window of "+t.Name, reused, floorPer)
+			}
+			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
+			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
+			return g.conclude(
+				fmt.Sprintf("0 of %d requests failed over %d terminations", sent, len(c.Terminations)),
+				fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", lost, sent, len(hit), len(c.Terminations)))
+		},
+	}
+}
+
+// NothingTwice judges that the backends did each request once, and that their
+// ledger and the clients agree on every request ID.
+func NothingTwice() Check {
+	return Check{
+		Name:     "the ledger against the clients",
+		Expected: "every request ID that a client saw answered was begun once and ended whole once, and the ledger has no ID that no client sent",
+		Floors:   []Floor{{Name: "ledger entries begun", N: 30_000, Reason: "as many as the attempts that a pass stands on"}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			r := Reconcile(c.Timeline)
+			for _, id := range r.Duplicated {
+				g.culprit(c.Disturbed, "", id, "begun more than once")
+			}
+			g.count("ledger entries begun", r.Begun, 30_000)
+			if n := len(r.Unaccounted); n > 0 {
+				g.doubt("%d answered requests lack an entry in the ledger (the first: %s): its tail is missing", n, r.Unaccounted[0])
+			}
+			if n := len(r.Strange); n > 0 {
+				g.doubt("the ledger holds %d requests that no client says it sent (the first: %s)", n, r.Strange[0])
+			}
+			if len(c.Timeline.Samples) > 0 {
+				g.span(c.Timeline.Samples[0].Start, c.Timeline.Samples[len(c.Timeline.Samples)-1].End)
+			}
+			g.finding.Cause = "Something between the client and the backend replays requests."
+			return g.conclude(
+				fmt.Sprintf("clients and backends agree on all %d answered requests", r.Answered),
+				fmt.Sprintf("%d requests were done more than once", len(r.Duplicated)))
+		},
+	}
+}
+
+// window is [first D, last exit + P].
+func window(c Case) spec.Window {
+	w := spec.Window{From: c.Terminations[0].Drain.At}
+	for _, t := range c.Terminations {
+		w.To = max(w.To, t.exitOr(t.Kill)+c.P)
+	}
+	return w
+}
+
+// offered counts what was offered to the Service in a window.
+func offered(tl *timeline.Timeline, from, to time.Duration) (fresh, reused int) {
+	for _, s := range tl.Samples {
+		if !throughService(s) || s.Saturated || s.Start < from || s.Start > to {
+			continue
+		}
+		if onNewConns(s) {
+			fresh++
+		} else {
+			reused++
+		}
+	}
+	return fresh, reused
+}
+
+// nearest is the termination whose D is the last before at, or the first.
+func nearest(ts []Termination, at time.Duration) Termination {
+	out := ts[0]
+	for _, t := range ts {
+		if t.Drain.At <= at {
+			out = t
+		}
+	}
+	return out
+}
+
+func relative(at time.Duration, t Termination) string {
+	if t.Exit.Known() && at >= t.Exit.At {
+		return fmt.Sprintf("exit + %s", ms(at-t.Exit.At))
+	}
+	if at < t.Drain.At {
+		return fmt.Sprintf("D - %s", ms(t.Drain.At-at))
+	}
+	return fmt.Sprintf("D + %s", ms(at-t.Drain.At))
+}
