@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package picture draws a scenario's timeline: when which instance ended, and
+// what each stream of clients saw meanwhile.
+package picture
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+// File is the picture's name in the scenario's directory.
+const File = "timeline.png"
+
+// bin is the stretch of time that one tick stands for.
+const bin = 100 * time.Millisecond
+
+var (
+	blue  = color.RGBA{R: 0x9e, G: 0xc5, B: 0xe8, A: 0xff}
+	green = color.RGBA{R: 0x8f, G: 0xcf, B: 0x9a, A: 0xff}
+	red   = color.RGBA{R: 0xd6, G: 0x1f, B: 0x1f, A: 0xff}
+	dark  = color.RGBA{R: 0x33, G: 0x33, B: 0x33, A: 0xff}
+)
+
+// WritePNG draws the scenario. From the top: a bar for each termination, from
+// the deletion to the exit, with the marks D, E (the endpoint says
+// terminating) and X (the process is gone); then a lane for each stream, green
+// where all attempts of 100 ms went well, and a red tick as tall as the share
+// of those that failed.
+func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
+	p := plot.New()
+	p.Title.Text = s.Name + ": " + s.Disruption
+	p.X.Label.Text = "seconds from T0; marks: D draining begins, E endpoint terminating, X process gone; red: failures per 100 ms"
+	p.X.Tick.Marker = plot.DefaultTicks{}
+
+	lanes := append(terminations(s), streams(t, s)...)
+	slices.Reverse(lanes) // the axis counts from the bottom
+	names := make([]string, len(lanes))
+	for i, l := range lanes {
+		names[i] = l.name
+		l.y = float64(i)
+		p.Add(l)
+	}
+	if len(names) > 0 {
+		p.NominalY(names...)
+	}
+	p.Y.Min, p.Y.Max = -0.6, float64(len(lanes))-0.4
+	p.X.Min, p.X.Max = span(lanes)
+
+	height := 3*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
+	c, err := p.WriterTo(32*vg.Centimeter, height, "png")
+	if err != nil {
+		return fmt.Errorf("draw scenario %s: %w", s.Name, err)
+	}
+	if _, err := c.WriteTo(w); err != nil {
+		return fmt.Errorf("draw scenario %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// lane is one row of the picture.
+type lane struct {
+	name string
+	y    float64
+	bars []bar
+	mark []mark
+}
+
+// bar is a filled stretch of a lane; tall is its share of the lane's height.
+type bar struct {
+	from, to time.Duration
+	tall     float64
+	fill     color.Color
+}
+
+type mark struct {
+	at   time.Duration
+	text string
+}
+
+var _ plot.Plotter = (*lane)(nil)
+
+// Plot draws the lane.
+func (l *lane) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for _, b := range l.bars {
+		// A tick thinner than a point can't be seen.
+		from, to := x(b.from.Seconds()), x(b.to.Seconds())
+		to = max(to, from+vg.Points(1.2))
+		low, high := y(l.y-0.4), y(l.y-0.4+0.8*b.tall)
+		c.FillPolygon(b.fill, []vg.Point{{X: from, Y: low}, {X: to, Y: low}, {X: to, Y: high}, {X: from, Y: high}})
+	}
+	style := p.X.Tick.Label
+	style.Font.Size = vg.Points(7)
+	style.XAlign = draw.XCenter
+	for _, m := range l.mark {
+		at := x(m.at.Seconds())
+		c.StrokeLine2(draw.LineStyle{Color: dark, Width: vg.Points(1)}, at, y(l.y-0.4), at, y(l.y+0.2))
+		c.FillText(style, vg.Point{X: at, Y: y(l.y + 0.22)}, m.text)
+	}
+}
+
+func terminations(s *v1alpha1.Scenario) []*lane {
+	var out []*lane
+	for i := range s.Terminations {
+		t := &s.Terminations[i]
+		l := &lane{name: t.Pod}
+		var from, to *v1alpha1.Instant
+		for _, in := range []*v1alpha1.Instant{t.Deletion, t.Drain, t.Endpoint, t.Exit} {
+			if in == nil {
+				continue
+			}
+			if from == nil || in.At < from.At {
+				from = in
+			}
+			if to == nil || in.At > to.At {
+				to = in
+			}
+		}
+		if from != nil {
+			l.bars = []bar{{from: from.At.D(), to: to.At.D(), tall: 0.7, fill: blue}}
+		}
+		for _, m := range []struct {
+			in   *v1alpha1.Instant
+			text string
+		}{{t.Drain, "D"}, {t.Endpoint, "E"}, {t.Exit, "X"}} {
+			if m.in != nil {
+				l.mark = append(l.mark, mark{at: m.in.At.D(), text: m.text})
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// streams folds the samples of each stream into stretches of one bin.
+func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
+	type tally struct{ all, failed int }
+	bins := map[string]map[time.Duration]tally{}
+	for i := range t.Samples {
+		x := &t.Samples[i]
+		if bins[x.Stream] == nil {
+			bins[x.Stream] = map[time.Duration]tally{}
+		}
+		at := x.Start.Truncate(bin)
+		n := bins[x.Stream][at]
+		n.all++
+		if x.Failed() && x.Outcome != timeline.Cancelled {
+			n.failed++
+		}
+		bins[x.Stream][at] = n
+	}
+	var out []*lane
+	for name, byTime := range bins {
+		l := &lane{name: label(name, s)}
+		var good, bad []bar
+		for at, n := range byTime {
+			good = append(good, bar{from: at, to: at + bin, tall: 0.35, fill: green})
+			if n.failed > 0 {
+				// The least tick is tall enough to be seen.
+				tall := 0.4 + 0.6*float64(n.failed)/float64(n.all)
+				bad = append(bad, bar{from: at, to: at + bin, tall: tall, fill: red})
+			}
+		}
+		l.bars = append(joined(good), bad...)
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b *lane) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// joined makes one bar of bars that touch.
+func joined(bars []bar) []bar {
+	slices.SortFunc(bars, func(a, b bar) int { return int(a.from - b.from) })
+	var out []bar
+	for _, b := range bars {
+		if n := len(out); n > 0 && out[n-1].to == b.from {
+			out[n-1].to = b.to
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// label puts the pod's name where a stream's own name has its UID.
+func label(stream string, s *v1alpha1.Scenario) string {
+	flow, uid, direct := strings.Cut(stream, "@")
+	if !direct {
+		return stream
+	}
+	for i := range s.Terminations {
+		if s.Terminations[i].UID == uid {
+			return flow + "@" + s.Terminations[i].Pod
+		}
+	}
+	return flow + "@" + uid[:min(8, len(uid))]
+}
+
+// span is the time that the lanes cover, in seconds.
+func span(lanes []*lane) (from, to float64) {
+	first := true
+	for _, l := range lanes {
+		for _, b := range l.bars {
+			if first || b.from.Seconds() < from {
+				from = b.from.Seconds()
+			}
+			if first || b.to.Seconds() > to {
+				to = b.to.Seconds()
+			}
+			first = false
+		}
+	}
+	if to <= from {
+		to = from + 1
+	}
+	return from, to
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package picture_test
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/picture"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+func at(s float64) *v1alpha1.Instant {
+	return &v1alpha1.Instant{At: v1alpha1.Duration(s * float64(time.Second))}
+}
+
+// recording is 20 s of two streams; echo-1 leaves at 8 s and refuses from
+// then on.
+func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
+	s := &v1alpha1.Scenario{Name: "delete-one", Disruption: "delete one pod", Terminations: []v1alpha1.Termination{
+		{Pod: "echo-1", UID: "u1", Deletion: at(7.9), Drain: at(8), Endpoint: at(8.2), Exit: at(13)},
+		{Pod: "echo-2", UID: "u2", Deletion: at(14)},
+	}}
+	t := &timeline.Timeline{}
+	for now := time.Duration(0); now < 20*time.Second; now += 20 * time.Millisecond {
+		service := timeline.Sample{Stream: "service/http1/new/get", Start: now, Outcome: timeline.OK}
+		direct := timeline.Sample{Stream: "direct/http1/new/get@u1", Start: now, Outcome: timeline.OK}
+		if now > 8*time.Second && now < 13*time.Second {
+			direct.Outcome = timeline.Refused
+			if now%(400*time.Millisecond) == 0 {
+				service.Outcome = timeline.Reset
+			}
+		}
+		t.Samples = append(t.Samples, service, direct)
+	}
+	return t, s
+}
+
+func TestWritePNG(t *testing.T) {
+	var b bytes.Buffer
+	history, scenario := recording()
+	if err := picture.WritePNG(&b, history, scenario); err != nil {
+		t.Fatal(err)
+	}
+	if path := os.Getenv("LASTCALL_PICTURE"); path != "" { // to look at it
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	img, err := png.Decode(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var red, green int
+	for y := range img.Bounds().Max.Y {
+		for x := range img.Bounds().Max.X {
+			switch r, g, bl, _ := img.At(x, y).RGBA(); {
+			case r > 0xc000 && g < 0x4000 && bl < 0x4000:
+				red++
+			case r < 0xa000 && g > 0xb000 && bl < 0xb000:
+				green++
+			}
+		}
+	}
+	if red == 0 || green == 0 {
+		t.Errorf("%d red and %d green pixels", red, green)
+	}
+}
+
+func TestNothingRecorded(t *testing.T) {
+	var b bytes.Buffer
+	if err := picture.WritePNG(&b, &timeline.Timeline{}, &v1alpha1.Scenario{Name: "empty"}); err != nil {
+		t.Fatal(err)
+	}
+}

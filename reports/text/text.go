@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package text writes a report for a person: first what became of each
+// behaviour, then each failure like a good bug report, then what could not be
+// shown and why, then how sure the passes are.
+package text
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Options say how to write.
+type Options struct {
+	// Dir is the report's directory, for the paths and commands that are
+	// printed. Empty: not known, and none is printed.
+	Dir string
+	// Colour asks for ANSI colours: see Terminal.
+	Colour bool
+}
+
+// Terminal says whether colours suit w: it is a terminal, and NO_COLOR is not
+// set (https://no-color.org).
+func Terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && isatty.IsTerminal(f.Fd())
+}
+
+// Write writes the whole report.
+func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
+	p := &page{r: r, o: o}
+	p.head()
+	p.table()
+	for _, b := range p.of(spec.Fail) {
+		p.failure(b)
+	}
+	for _, v := range []spec.Verdict{spec.Error, spec.Inconclusive, spec.Skipped} {
+		for _, b := range p.of(v) {
+			p.unsure(b)
+		}
+	}
+	p.controls()
+	p.passes()
+	p.scenarios()
+	p.egress()
+	p.verdict()
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write the report as text: %w", err)
+	}
+	return nil
+}
+
+// page is the text as it grows.
+type page struct {
+	r *v1alpha1.ConformanceReport
+	o Options
+	b bytes.Buffer
+}
+
+func (p *page) f(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
+
+// The colours. All have codes of one length, so that a table whose cells are
+// all painted keeps its columns.
+const (
+	bold   = "01"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	blue   = "36"
+)
+
+func (p *page) paint(colour, s string) string {
+	if !p.o.Colour {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+func colourOf(v spec.Verdict) string {
+	switch v {
+	case spec.Pass:
+		return green
+	case spec.Fail:
+		return red
+	case spec.Skipped:
+		return blue
+	default:
+		return yellow
+	}
+}
+
+func (p *page) of(v spec.Verdict) []*v1alpha1.Behaviour {
+	var out []*v1alpha1.Behaviour
+	for i := range p.r.Behaviours {
+		if b := &p.r.Behaviours[i]; b.Verdict == v {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func (p *page) head() {
+	r := p.r
+	who := strings.TrimSpace(r.Implementation.Project + " " + r.Implementation.Version)
+	if who == "" {
+		who = r.Metadata.Name
+	}
+	p.f("%s\n", p.paint(bold, "Lastcall: "+who))
+	env := []string{"stage " + r.Stage}
+	if e := r.Environment; e.Kubernetes != "" {
+		env = append(env, "Kubernetes "+e.Kubernetes)
+		if n := len(e.Nodes); n > 0 {
+			env = append(env, count(n, "node"))
+		}
+		if e.KubeProxyMode != "" {
+			env = append(env, "kube-proxy "+e.KubeProxyMode)
+		}
+		env = append(env, e.IPFamilies...)
+	}
+	if r.Environment.CPUs > 0 {
+		env = append(env, count(r.Environment.CPUs, "CPU"))
+	}
+	p.f("  %s\n", strings.Join(env, ", "))
+	when := "  " + r.Metadata.Date.UTC().Format("2006-01-02 15:04 UTC")
+	if r.Metadata.Took > 0 {
+		when += ", took " + r.Metadata.Took.D().Round(time.Second).String()
+	}
+	if r.Suite.Version != "" {
+		when += ", lastcall " + r.Suite.Version
+	}
+	if len(r.Suite.Revision) >= 12 {
+		when += " (" + r.Suite.Revision[:12] + ")"
+	}
+	p.f("%s\n", when)
+	prop := "  P (propagation window) " + r.Settings.P.String()
+	if m := r.Propagation; m != nil {
+		prop += fmt.Sprintf("; measured: median %s, worst %s, of %s", ms(m.Median), ms(m.Worst), count(m.N, "termination"))
+	}
+	p.f("%s\n", prop)
+	if r.Settings.Fault != "" {
+		p.f("  %s\n", p.paint(yellow, "the reference component was broken on purpose: --fault="+string(r.Settings.Fault)))
+	}
+	p.f("\n")
+}
+
+func (p *page) table() {
+	if len(p.r.Behaviours) == 0 {
+		p.f("No behaviour was judged.\n\n")
+		return
+	}
+	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "%s\tLEVEL\tBEHAVIOUR\tIN SHORT\n", p.paint(bold, "VERDICT"))
+	for i := range p.r.Behaviours {
+		b := &p.r.Behaviours[i]
+		word := b.Verdict.String()
+		if b.Warning {
+			word = "Warning"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.paint(colourOf(b.Verdict), word), b.Level, b.Name(), short(b))
+	}
+	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+	p.f("\n")
+}
+
+// short is a behaviour's row in the table, at most 72 runes.
+func short(b *v1alpha1.Behaviour) string {
+	s := b.Reason
+	for _, f := range b.Findings {
+		if f.Verdict == b.Verdict && f.Actual != "" {
+			s = f.Actual
+			break
+		}
+	}
+	s, _, _ = strings.Cut(s, "\n")
+	if runes := []rune(s); len(runes) > 72 {
+		s = strings.TrimRight(string(runes[:69]), " ,;:") + "..."
+	}
+	return s
+}
+
+func (p *page) title(b *v1alpha1.Behaviour) {
+	word := strings.ToUpper(b.Verdict.String())
+	if b.Warning {
+		word = "WARNING"
+	}
+	p.f("%s\n", p.paint(colourOf(b.Verdict), fmt.Sprintf("--- %s %s (%s)", word, b.Name(), b.Level)))
+}
+
+func (p *page) failure(b *v1alpha1.Behaviour) {
+	p.title(b)
+	p.field("Rule", b.Title)
+	for _, ref := range b.Refs {
+		p.field("", fmt.Sprintf("%s: %q", ref, ref.Quote))
+		if ref.URL != "" {
+			p.field("", ref.URL)
+		}
+	}
+	p.field("Why", b.Why)
+	for i := range b.Findings {
+		f := &b.Findings[i]
+		if f.Verdict != spec.Fail {
+			continue
+		}
+		p.f("\n")
+		p.field("Check", f.Check)
+		p.field("Accepted", f.Expected)
+		p.field("Seen", f.Actual)
+		p.field("When", p.when(b, f))
+		p.field("To whom", p.toWhom(b, f))
+		p.culprits(b, f)
+		p.field("Evidence", evidence(f.Evidence))
+		p.field("How sure", Bounds(f.Bounds))
+		if f.Cause != "" {
+			p.field("Cause", f.Cause)
+		}
+	}
+	p.f("\n")
+	p.field("Usually", b.Causes)
+	p.field("Fix", b.Fix)
+	p.look(b)
+	p.f("\n")
+}
+
+func (p *page) unsure(b *v1alpha1.Behaviour) {
+	p.title(b)
+	p.field("Rule", b.Title)
+	p.field("Reason", b.Reason)
+	for i := range b.Findings {
+		f := &b.Findings[i]
+		if f.Verdict == spec.Pass {
+			continue
+		}
+		p.field("Check", f.Check+": "+f.Actual)
+		for _, c := range f.Evidence {
+			if !c.Met() {
+				p.field("", fmt.Sprintf("too little evidence: %s %s, needs %s", thousands(c.N), c.Name, thousands(c.Floor)))
+			}
+		}
+		p.culprits(b, f)
+	}
+	if b.Verdict != spec.Skipped {
+		p.look(b)
+	}
+	p.f("\n")
+}
+
+// when says in which window the rule was broken, and how the first culprit
+// lies to the D of its pod.
+func (p *page) when(b *v1alpha1.Behaviour, f *spec.Finding) string {
+	s := fmt.Sprintf("judged from %s to %s (offsets from the scenario's T0)", offset(f.Window.From), offset(f.Window.To))
+	if len(f.Culprits) == 0 {
+		return s
+	}
+	first := slices.MinFunc(f.Culprits, func(a, b spec.Culprit) int { return int(a.At - b.At) })
+	s += "; first at " + offset(first.At)
+	if rel := p.relative(b, first); rel != "" {
+		s += ", " + rel
+	}
+	return s
+}
+
+// relative places a culprit against the clock of its own termination:
+// "D+12ms of echo-1".
+func (p *page) relative(b *v1alpha1.Behaviour, c spec.Culprit) string {
+	t := p.termination(b.Scenario, c.Target)
+	switch {
+	case t == nil:
+		return ""
+	case t.Drain != nil:
+		return "D" + signed(c.At-t.Drain.At.D()) + " of " + t.Pod
+	case t.Deletion != nil:
+		return "T_del" + signed(c.At-t.Deletion.At.D()) + " of " + t.Pod
+	}
+	return ""
+}
+
+func (p *page) termination(scenario, target string) *v1alpha1.Termination {
+	if target == "" {
+		return nil
+	}
+	for i := range p.r.Scenarios {
+		if p.r.Scenarios[i].Name != scenario {
+			continue
+		}
+		for j := range p.r.Scenarios[i].Terminations {
+			if t := &p.r.Scenarios[i].Terminations[j]; t.Pod == target || t.UID == target {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// toWhom lists the instances that the culprits point at, with their nodes.
+func (p *page) toWhom(b *v1alpha1.Behaviour, f *spec.Finding) string {
+	var names []string
+	for _, c := range f.Culprits {
+		name := c.Target
+		if t := p.termination(b.Scenario, c.Target); t != nil {
+			name = t.Pod
+			if t.Node != "" {
+				name += " on " + t.Node
+			}
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// shown is how many culprits are printed: the report holds them all.
+const shown = 8
+
+func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
+	if len(f.Culprits) == 0 {
+		return
+	}
+	n := min(shown, len(f.Culprits))
+	p.field("Culprits", fmt.Sprintf("%s of %s:", thousands(n), thousands(len(f.Culprits)+f.MoreCulprits)))
+	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
+	for _, c := range f.Culprits[:n] {
+		rel := p.relative(b, c)
+		if rel == "" {
+			rel = c.Target
+		}
+		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", indent, offset(c.At), rel, c.ID, c.Text)
+	}
+	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+}
+
+func evidence(cs []spec.Count) string {
+	var out []string
+	for _, c := range cs {
+		s := thousands(c.N) + " " + c.Name
+		switch {
+		case c.Floor == 0:
+		case c.Met():
+			s += " (at least " + thousands(c.Floor) + " needed)"
+		default:
+			s += " (too few: " + thousands(c.Floor) + " needed)"
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
+}
+
+// look says where the evidence is and how to go on.
+func (p *page) look(b *v1alpha1.Behaviour) {
+	if p.o.Dir == "" {
+		return
+	}
+	for i := range p.r.Scenarios {
+		s := &p.r.Scenarios[i]
+		if s.Name != b.Scenario {
+			continue
+		}
+		if s.History != "" {
+			p.field("History", filepath.Join(p.o.Dir, s.History))
+		}
+		if s.Picture != "" {
+			p.field("Picture", filepath.Join(p.o.Dir, s.Picture))
+		}
+	}
+	p.field("Explain", "lastcall explain "+b.ID)
+	p.field("Rejudge", "lastcall report rejudge "+p.o.Dir+"   (judges the recording again, with no cluster)")
+}
+
+func (p *page) controls() {
+	bad := false
+	for _, c := range p.r.Controls {
+		bad = bad || (c.Verdict != spec.Pass && c.Verdict != spec.Skipped)
+	}
+	if !bad {
+		if n := len(p.r.Controls); n > 0 {
+			p.f("Controls: the baseline was clean and every abrupt kill was seen (%s).\n\n", count(n, "control"))
+		}
+		return
+	}
+	p.f("%s\n", p.paint(yellow, "--- CONTROLS: the suite could not see everything that it had to"))
+	for _, c := range p.r.Controls {
+		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
+			p.field(c.Verdict.String(), strings.Join(slices.DeleteFunc([]string{c.Name, c.Client, c.Path}, func(s string) bool { return s == "" }), ", ")+
+				fmt.Sprintf(": %s of %s attempts failed. %s", thousands(c.Failed), thousands(c.Attempts), c.Reason))
+		}
+	}
+	p.f("\n")
+}
+
+func (p *page) passes() {
+	ok := p.of(spec.Pass)
+	if len(ok) == 0 {
+		return
+	}
+	p.f("%s\n", p.paint(bold, "What was passed, and how sure that is"))
+	for _, b := range ok {
+		p.f("  %s: %s\n", p.paint(green, b.Name()), b.Title)
+		for i := range b.Findings {
+			f := &b.Findings[i]
+			for _, s := range []string{evidence(f.Evidence), Bounds(f.Bounds)} {
+				if s != "" {
+					p.wrap("      ", f.Check+": "+s)
+				}
+			}
+		}
+	}
+	p.f("\n")
+}
+
+func (p *page) scenarios() {
+	for i := range p.r.Scenarios {
+		s := &p.r.Scenarios[i]
+		p.f("%s: %s\n", p.paint(bold, "Recording "+s.Name), s.Disruption)
+		if s.Error != "" {
+			p.field("Broken", s.Error)
+		}
+		p.clocks(s)
+		p.streams(s)
+		if l := s.Ledger; l != nil {
+			word := "agrees with the clients on every request"
+			if !l.Agrees {
+				word = "does NOT agree with the clients"
+			}
+			p.f("  ledger %s: %s begun, %s done, %s lost, %s run twice, %s unmatched\n", word,
+				thousands(l.Begun), thousands(l.Done), thousands(l.Lost), thousands(l.Duplicated), thousands(l.Unmatched))
+		}
+		for _, x := range s.Pressure {
+			p.f("  pressure %s: %s requests, %s failed, p50 %s, p99 %s\n", x.Name, thousands(x.Requests), thousands(x.Errors), ms(x.P50), ms(x.P99))
+		}
+		for _, n := range s.Notes {
+			p.wrap("  note: ", n)
+		}
+		p.f("\n")
+	}
+}
+
+// clocks prints the terminations, each against its own T_del: that is how
+// they can be compared.
+func (p *page) clocks(s *v1alpha1.Scenario) {
+	if len(s.Terminations) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "  terminated\tnode\tT_del\tD\tT_endpoint\tT_lastnew\tT_exit\tT_net\tK\texit code\n")
+	for i := range s.Terminations {
+		x := &s.Terminations[i]
+		cells := []string{x.Pod, x.Node, instant(x.Deletion, nil)}
+		for _, in := range []*v1alpha1.Instant{x.Drain, x.Endpoint, x.LastNew, x.Exit, x.Net, x.Kill} {
+			cells = append(cells, instant(in, x.Deletion))
+		}
+		code := "?"
+		if x.ExitCode != nil {
+			code = fmt.Sprint(*x.ExitCode)
+		}
+		fmt.Fprintf(t, "  %s\t%s\n", strings.Join(cells, "\t"), code)
+	}
+	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+}
+
+func instant(in, zero *v1alpha1.Instant) string {
+	switch {
+	case in == nil:
+		return "?"
+	case zero == nil:
+		return offset(in.At.D())
+	}
+	return signed(in.At.D() - zero.At.D())
+}
+
+func (p *page) streams(s *v1alpha1.Scenario) {
+	if len(s.Streams) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(t, "  stream\tattempts\tfailed\tsent late\tp50\tp99\toutcomes\n")
+	for _, x := range s.Streams {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.Name, thousands(x.Attempts), thousands(x.Failed), thousands(x.Saturated), ms(x.P50), ms(x.P99), outcomes(x.Outcomes))
+	}
+	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+}
+
+func outcomes(m map[string]int) string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = name + " " + thousands(m[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *page) egress() {
+	e := p.r.Egress
+	if e == nil {
+		return
+	}
+	p.f("%s\n", p.paint(bold, "Nothing left the machine"))
+	p.f("  %s dials to addresses of deleted pods ended as 'no route to host' (%s from the same node, %s from another)\n",
+		thousands(e.NoRouteSameNode+e.NoRouteOtherNode), thousands(e.NoRouteSameNode), thousands(e.NoRouteOtherNode))
+	p.f("  the host's guard rule counted a probe: IPv4 %d to %d, IPv6 %d to %d\n", e.GuardV4.Before, e.GuardV4.After, e.GuardV6.Before, e.GuardV6.After)
+	p.f("  the same capture filter saw %s packets on %s and %s on the cluster's bridge\n", thousands(e.OuterPackets), e.OuterInterface, thousands(e.BridgePackets))
+	for _, n := range e.Notes {
+		p.wrap("  note: ", n)
+	}
+	p.f("\n")
+}
+
+func (p *page) verdict() {
+	r := p.r
+	for _, e := range r.Errors {
+		p.wrap(p.paint(yellow, "Error")+": ", e)
+	}
+	s := r.Summary
+	p.f("%s: %d passed, %d failed", p.paint(colourOf(r.Verdict), strings.ToUpper(r.Verdict.String())), s.Passed, s.Failed)
+	if s.Warnings > 0 {
+		p.f(" (%s)", count(s.Warnings, "only a warning"))
+	}
+	p.f(", %d inconclusive, %d error, %d skipped (exit code %d)\n", s.Inconclusive, s.Errors, s.Skipped, r.ExitCode)
+	if p.o.Dir != "" {
+		p.f("Report: %s\n", filepath.Join(p.o.Dir, v1alpha1.File))
+	}
+}

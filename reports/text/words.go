@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package text
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// width is where lines are broken; indent is where a field's text begins.
+const (
+	width  = 100
+	indent = "             "
+)
+
+// field writes a labelled paragraph; an empty text writes nothing.
+func (p *page) field(label, text string) {
+	if text == "" {
+		return
+	}
+	if label != "" {
+		label += ":"
+	}
+	p.wrap(fmt.Sprintf("  %-10s ", label), text)
+}
+
+// wrap writes text behind a head, its later lines under the first one's text.
+func (p *page) wrap(head, text string) {
+	pad := strings.Repeat(" ", utf8.RuneCountInString(head))
+	line := head
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			p.f("%s\n", line)
+			line = pad + word
+		default:
+			line += " " + word
+		}
+	}
+	p.f("%s\n", line)
+}
+
+// Bounds says in plain words how sure a loss rate is; nil says nothing.
+func Bounds(b *spec.Bounds) string {
+	if b == nil {
+		return ""
+	}
+	lost := "lost anything"
+	if b.Affected > 0 {
+		lost = "lost something"
+	}
+	share := "at most " + percent(b.PerTermination) + " of terminations do (95%)"
+	switch {
+	case b.Affected > 0 && b.Affected == b.Terminations:
+		share = "every one did"
+	case b.PerTermination >= 1:
+		share = "too few terminations to say how many do"
+	}
+	return fmt.Sprintf("%s of %s %s: %s; %s of %s lost: at most %s within these terminations",
+		thousands(b.Affected), count(b.Terminations, "termination"), lost, share,
+		thousands(b.Lost), count(b.Requests, "request"), percent(b.PerRequest))
+}
+
+// percent writes a share as an upper bound: rounded up to two significant
+// digits (three from 10% on), so that it never claims more than was shown.
+func percent(share float64) string {
+	p := min(share, 1) * 100
+	if p <= 0 || math.IsNaN(p) {
+		return "0%"
+	}
+	digits := 2
+	if p >= 10 {
+		digits = 3
+	}
+	decimals := max(0, digits-1-int(math.Floor(math.Log10(p))))
+	unit := math.Pow10(decimals)
+	// The small step back keeps 37.5, which floats hold as 37.50000000001, at 37.5.
+	s := strconv.FormatFloat(math.Ceil(p*unit-1e-9)/unit, 'f', decimals, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s + "%"
+}
+
+// thousands writes 33412 as 33,412.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// count writes "1 node", "3 nodes".
+func count(n int, noun string) string {
+	if n == 1 || strings.HasPrefix(noun, "only") {
+		return thousands(n) + " " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// offset writes an instant of the timeline: +12.345s.
+func offset(d time.Duration) string { return fmt.Sprintf("%+.3fs", d.Seconds()) }
+
+// signed writes a distance: +12ms, -1.204s.
+func signed(d time.Duration) string {
+	if d > -time.Second && d < time.Second {
+		return fmt.Sprintf("%+dms", d.Round(time.Millisecond).Milliseconds())
+	}
+	return fmt.Sprintf("%+.3fs", d.Seconds())
+}
+
+// ms writes a latency with three significant digits, or a dash for none.
+func ms(d v1alpha1.Duration) string {
+	switch v := d.D(); {
+	case v == 0:
+		return "-"
+	case v < 10*time.Millisecond:
+		return fmt.Sprintf("%.2fms", float64(v)/1e6)
+	case v < time.Second:
+		return fmt.Sprintf("%.0fms", float64(v)/1e6)
+	default:
+		return fmt.Sprintf("%.2fs", v.Seconds())
+	}
+}
