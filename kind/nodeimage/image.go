@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const imageRevision = "image/1"
+
+// imageChanges are the settings that the last lines of kind's Dockerfile give: systemd
+// knows that it is in a container, and ends at SIGRTMIN+3 only.
+var imageChanges = []string{
+	"ENV container=docker",
+	"STOPSIGNAL SIGRTMIN+3",
+	`ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]`,
+}
+
+// importImage streams the node's root file system into docker under the reference.
+func importImage(ctx context.Context, docker, reference string, v Versions, in map[string]string) error {
+	spec, err := command{}.output(ctx, filepath.Join(in[stepContainerd], "ctr"), "oci", "spec")
+	if err != nil {
+		return err
+	}
+	base, err := baseSpec(spec)
+	if err != nil {
+		return err
+	}
+	reader, writer := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := nodeRoot(ctx, writer, v, base, in)
+		writer.CloseWithError(err)
+		written <- err
+	}()
+	args := []string{"import"}
+	for _, c := range imageChanges {
+		args = append(args, "--change", c)
+	}
+	id, importErr := command{stdin: reader}.output(ctx, docker, append(args, "-")...)
+	reader.CloseWithError(errors.New("docker import ended"))
+	id = strings.TrimSpace(id)
+	if writeErr := <-written; writeErr != nil || importErr != nil {
+		if id != "" {
+			// docker took a short stream for the whole image.
+			_ = command{}.run(context.WithoutCancel(ctx), docker, "image", "rm", id)
+		}
+		return errors.Join(writeErr, importErr)
+	}
+	// Only a whole image gets the name by which Build finds it.
+	return command{}.run(ctx, docker, "tag", id, reference)
+}
+
+// nodeRoot writes the node's root file system: Debian's root, kind's files over it,
+// and the programs, as kind's Dockerfile and node image builder would arrange them.
+func nodeRoot(ctx context.Context, w io.Writer, v Versions, baseSpec string, in map[string]string) error {
+	t := newTarball(w)
+	if err := appendRoot(ctx, t, in[stepRoot]); err != nil {
+		return err
+	}
+	base := in[stepBase]
+	t.tree("", base, func(path string) int64 {
+		if strings.HasPrefix(path, "usr/local/bin/") || strings.HasPrefix(path, "kind/bin/") {
+			return 0o755
+		}
+		return 0o644
+	})
+	original, err := os.ReadFile(filepath.Join(base, "etc/containerd/config.toml"))
+	if err != nil {
+		return err
+	}
+	config, err := containerdConfig(string(original), v)
+	if err != nil {
+		return err
+	}
+	t.text("etc/containerd/config.toml", 0o644, config)
+	t.text("etc/containerd/cri-base.json", 0o644, baseSpec)
+
+	for _, service := range []string{"kubelet", "containerd", "undo-mount-hacks"} {
+		t.link("etc/systemd/system/multi-user.target.wants/"+service+".service", "/etc/systemd/system/"+service+".service")
+	}
+	// binfmt_misc belongs to the whole kernel, the host's programs too.
+	t.link("etc/systemd/system/systemd-binfmt.service", "/dev/null")
+	t.directory("etc/kubernetes/manifests", 0o755)
+
+	for _, name := range kubernetesBinaries {
+		t.file("usr/bin/"+name, 0o755, filepath.Join(in[stepKubernetes], name))
+	}
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
+		t.file("usr/local/bin/"+name, 0o755, filepath.Join(in[stepContainerd], name))
+	}
+	t.tree("opt/cni/bin", in[stepPlugins], func(string) int64 { return 0o755 })
+	t.tree("var/lib/containerd", filepath.Join(in[stepPreload], containerdDir), func(string) int64 { return 0o644 })
+
+	t.text("kind/version", 0o644, v.Kubernetes)
+	manifests, err := renderManifests()
+	if err != nil {
+		return err
+	}
+	for _, name := range sorted(manifests) {
+		t.text("kind/manifests/"+name, 0o644, manifests[name])
+	}
+	return t.close()
+}
+
+// appendRoot packs Debian's root with the machine's tar, which knows owners, links and
+// device nodes.
+func appendRoot(ctx context.Context, t *tarball, root string) error {
+	reader, writer := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := command{stdout: writer}.run(ctx, "tar", "--create", "--numeric-owner", "--one-file-system",
+			"--sort=name", "--directory", root, ".")
+		writer.CloseWithError(err)
+		done <- err
+	}()
+	t.append(reader)
+	if t.err == nil {
+		// tar pads its archive after the last entry.
+		_, t.err = io.Copy(io.Discard, reader)
+	}
+	reader.CloseWithError(t.err)
+	if err := <-done; err != nil && t.err == nil {
+		return err
+	}
+	return t.err
+}
+
+// renderManifests gives what kind applies, by file name in /kind/manifests.
+func renderManifests() (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range []string{"default-cni.yaml", "default-storage.yaml"} {
+		content, err := embedded.ReadFile("manifests/" + name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = strings.ReplaceAll(string(content), "PODNET_IMAGE", podnetImage)
+	}
+	return out, nil
+}
+
+// containerdConfig changes kind's configuration in two lines: the sandbox image is the
+// one that kubeadm and the preloaded store know, and a container's oom_score_adj is
+// never set below containerd's own, which a node without CAP_SYS_RESOURCE may not do.
+// Where containerd has its -999, the second changes nothing.
+func containerdConfig(original string, v Versions) (string, error) {
+	lines := strings.Split(original, "\n")
+	var sandbox, oom int
+	for i, line := range lines {
+		switch trimmed := strings.TrimSpace(line); {
+		case strings.HasPrefix(trimmed, "sandbox_image"):
+			lines[i] = fmt.Sprintf("  sandbox_image = %q", "registry.k8s.io/pause:"+v.Pause)
+			sandbox++
+		case strings.HasPrefix(trimmed, "restrict_oom_score_adj"):
+			lines[i] = "  restrict_oom_score_adj = true"
+			oom++
+		}
+	}
+	if sandbox != 1 || oom != 1 {
+		return "", fmt.Errorf("containerd configuration of kind %s: sandbox_image set %d times and restrict_oom_score_adj %d times, expected once each", v.Kind, sandbox, oom)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// baseSpec changes containerd's default container as kind's Dockerfile does: a hook
+// hides the host's product name and serial number, and limits are the node's own.
+func baseSpec(spec string) (string, error) {
+	var s map[string]any
+	if err := json.Unmarshal([]byte(spec), &s); err != nil {
+		return "", fmt.Errorf("what ctr oci spec printed: %w", err)
+	}
+	process, ok := s["process"].(map[string]any)
+	if !ok {
+		return "", errors.New("what ctr oci spec printed has no process")
+	}
+	delete(process, "rlimits")
+	s["hooks"] = map[string]any{
+		"createContainer": []map[string]string{{"path": "/kind/bin/mount-product-files.sh"}},
+	}
+	out, err := json.MarshalIndent(s, "", "  ")
+	return string(out), err
+}
