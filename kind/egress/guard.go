@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package egress keeps the traffic of a cluster on its machine.
+//
+// A packet for the address of a pod that is gone has no route in its node and
+// would follow the default route out of the host. Two walls stand in its way:
+// in every node an unreachable route for the pod ranges, and on the host an
+// nftables table of our own with reject rules. The table's place among other
+// tables does not matter: what one base chain rejects, no other one can accept
+// again.
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/lastcall-dev/lastcall/kind/docker"
+)
+
+// ErrRights: the host's packet filter can't be changed by this user, or not on
+// this system.
+var ErrRights = errors.New("the egress guard needs the host's nftables: run as root on Linux")
+
+// Config says what one guard holds back.
+type Config struct {
+	Name     string         // of the nftables table and of the docker network, "lastcall-x"
+	Bridge   string         // the host's interface of the cluster's network
+	Pods     []netip.Prefix // pod ranges, IPv4 and IPv6
+	Services []netip.Prefix // service ranges, IPv4 and IPv6
+}
+
+// Guard is a wall that stands.
+type Guard struct {
+	config Config
+}
+
+// Config returns what the guard was made of.
+func (g *Guard) Config() Config { return g.config }
+
+// Counters are packets that the host rejected since the guard was installed.
+type Counters struct {
+	PodsIPv4     uint64 // for a pod's address, forwarded or sent by the host itself
+	PodsIPv6     uint64
+	ServicesIPv4 uint64 // for a service's address, forwarded or sent by the host itself
+	ServicesIPv6 uint64
+	Leaving      uint64 // from the cluster's bridge for anywhere else
+}
+
+// Pods is the counter of one address's family.
+func (c Counters) Pods(address netip.Addr) uint64 {
+	if address.Unmap().Is4() {
+		return c.PodsIPv4
+	}
+	return c.PodsIPv6
+}
+
+// Routes puts an unreachable route for each pod range into each node, given by
+// the name of its container. The live pods' own routes and those to the other
+// nodes are more specific, and win. There is none for the service ranges: the
+// route lookup comes before kube-proxy's translation.
+func (g *Guard) Routes(ctx context.Context, nodes []string) error {
+	for _, node := range nodes {
+		for _, prefix := range g.config.Pods {
+			if _, err := docker.Output(ctx, "exec", "--privileged", node, "ip", family(prefix.Addr()), "route", "replace", "unreachable", prefix.String()); err != nil {
+				return fmt.Errorf("unreachable route in node %s: %w", node, err)
+			}
+		}
+	}
+	return nil
+}
+
+func family(address netip.Addr) string {
+	if address.Is4() {
+		return "-4"
+	}
+	return "-6"
+}
+
+// Proof is what became of dials that the host's own rule had to stop.
+type Proof struct {
+	Dials []Dial
+}
+
+// Dial is one connection attempt from a container on the cluster's network that
+// has no route to any pod.
+type Dial struct {
+	Address netip.Addr
+	Error   string // what the dialler got, "No route to host"
+	Before  uint64 // the counter of the address's family
+	After   uint64
+}
+
+// noRoute is what a dial must end as, in the words of the C library.
+const noRoute = "No route to host"
+
+// Prove dials each address, which should be of a pod that is gone, from a
+// container on the cluster's network that has no pod route, so that only the
+// host's rule can stop it. It returns an error unless each dial ended as "no
+// route to host" and the counter of its family rose. image needs bash and must
+// be on the machine: a node image is. The port dialled is 9 (discard).
+func (g *Guard) Prove(ctx context.Context, image string, addresses ...netip.Addr) (Proof, error) {
+	var proof Proof
+	for _, address := range addresses {
+		before, err := g.Counters(ctx)
+		if err != nil {
+			return proof, err
+		}
+		// The dial's failure is what is looked for: the script itself succeeds.
+		script := fmt.Sprintf("exec 2>&1; timeout 5 bash -c 'exec 3<>/dev/tcp/%s/9' && echo connected || echo \"exit $?\"", address.Unmap())
+		out, err := docker.Output(ctx, "run", "--rm", "--pull=never", "--label", Label+"="+g.config.Name, "--network", g.config.Name,
+			"--env", "LC_ALL=C", "--entrypoint", "bash", image, "-c", script)
+		if err != nil {
+			return proof, fmt.Errorf("dial %s from the cluster's network: %w", address, err)
+		}
+		after, err := g.Counters(ctx)
+		if err != nil {
+			return proof, err
+		}
+		dial := Dial{Address: address, Error: dialError(out), Before: before.Pods(address), After: after.Pods(address)}
+		proof.Dials = append(proof.Dials, dial)
+		if dial.Error != noRoute || dial.After <= dial.Before {
+			return proof, fmt.Errorf("the host's rule is not proven: a dial to %s ended as %q and the counter went from %d to %d, where %q and a rise were expected",
+				address, dial.Error, dial.Before, dial.After, noRoute)
+		}
+	}
+	return proof, nil
+}
+
+// Label is on the containers that a proof starts; its value is the guard's name.
+const Label = "dev.lastcall.proof"
+
+// dialError finds the dial's own error in what bash printed.
+func dialError(out string) string {
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "/dev/tcp/") {
+			continue // bash says it a second time, with the path
+		}
+		if _, reason, ok := strings.Cut(strings.TrimSpace(line), "connect: "); ok {
+			return reason
+		}
+	}
+	return strings.TrimSpace(out)
+}
