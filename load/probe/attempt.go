@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+const userAgent = "lastcall-probe"
+
+// maxRest is how many bytes of an unexpected answer are read, for the
+// connection's sake: a longer one costs the connection.
+const maxRest = 64 << 10
+
+// form is what the requests of a stream have in common.
+type form struct {
+	url    *url.URL
+	method string
+	bytes  int64  // of the body: the answer's, or the upload's
+	upload bool   // the body goes up
+	expect bool   // and waits for 100 Continue
+	head   string // the HTTP/1.1 request up to the ID
+	tail   string // and behind it
+}
+
+func newForm(s load.Stream, host string) form {
+	f := form{method: http.MethodGet, bytes: work.SmallBytes}
+	job := work.Job{Takes: s.Profile.Takes}
+	var more string
+	switch s.Profile.Op {
+	case load.Slow, load.Chunked:
+		f.bytes = work.SlowBytes
+		job.Chunked = s.Profile.Op == load.Chunked
+	case load.Upload, load.Continue:
+		f.method, f.bytes, f.upload = http.MethodPost, work.SlowBytes, true
+		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
+		if f.expect = s.Profile.Op == load.Continue; f.expect {
+			more += "Expect: 100-continue\r\n"
+		}
+	}
+	if !f.upload {
+		job.Bytes = f.bytes
+	}
+	f.url = &url.URL{Scheme: "http", Host: host, Path: work.URLPath, RawQuery: job.Query()}
+	f.head = f.method + " " + f.url.RequestURI() + " HTTP/1.1\r\nHost: " + host +
+		"\r\nUser-Agent: " + userAgent + "\r\n" + more + work.HeaderID + ": "
+	f.tail = "\r\n\r\n"
+	return f
+}
+
+// attempt is one request on its way, and what is known of it.
+type attempt struct {
+	timeline.Sample
+	stream *stream
+}
+
+// fail ends the attempt in its present phase.
+func (a *attempt) fail(o timeline.Outcome, err error) {
+	a.End = timeline.Monotonic()
+	a.Outcome = o
+	a.Err = err.Error()
+}
+
+// errShort is what a body says that ended with its connection before the
+// length that had been asked for.
+var errShort = fmt.Errorf("the connection ended within the body: %w", io.ErrUnexpectedEOF)
+
+// read takes the answer's body and judges it. toEOF says that the body's end
+// is that of the connection. An error is one of reading, and the attempt has
+// no outcome yet, unless it is Status.
+func (a *attempt) read(resp *http.Response, toEOF bool) error {
+	a.Phase = timeline.PhaseBody
+	a.Status = resp.StatusCode
+	a.Server = resp.Header.Get(work.HeaderPod)
+	if resp.StatusCode != http.StatusOK {
+		a.fail(timeline.Status, errors.New(resp.Status))
+		n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
+		if err == nil && n == maxRest {
+			err = fmt.Errorf("more than %d bytes behind status %d", maxRest, resp.StatusCode)
+		}
+		return err
+	}
+	a.Want = a.stream.form.bytes
+	var wrong, err error
+	if a.stream.form.upload {
+		wrong, err = a.acknowledged(resp.Body)
+	} else {
+		wrong, err = a.compare(resp.Body)
+		if err == nil && toEOF && a.Got < a.Want {
+			err = errShort
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case wrong != nil:
+		a.fail(timeline.Corrupt, wrong)
+	default:
+		a.Phase = timeline.PhaseDone
+		a.Outcome = timeline.OK
+		a.End = timeline.Monotonic()
+	}
+	return nil
+}
+
+// buffers are for comparing a body with what it should be.
+type buffers struct{ got, want [4096]byte }
+
+var buffersPool = sync.Pool{New: func() any { return new(buffers) }}
+
+// compare reads a body to its end and says how it differs from the one that
+// belongs to the ID: stronger than its hash, and cheaper.
+func (a *attempt) compare(body io.Reader) (wrong, err error) {
+	b := buffersPool.Get().(*buffers)
+	defer buffersPool.Put(b)
+	expected := work.Body(a.ID, a.Want)
+	for {
+		n, err := body.Read(b.got[:])
+		if wrong == nil && n > 0 {
+			m, _ := io.ReadFull(expected, b.want[:n])
+			if m < n {
+				wrong = fmt.Errorf("more than the %d bytes that were asked for", a.Want)
+			} else if !bytes.Equal(b.got[:n], b.want[:n]) {
+				wrong = fmt.Errorf("another body than the request ID's, after byte %d", a.Got)
+			}
+		}
+		a.Got += int64(n)
+		if err == io.EOF {
+			if wrong == nil && a.Got < a.Want {
+				wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
+			}
+			return wrong, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// acknowledged reads what the backend says that it received.
+func (a *attempt) acknowledged(body io.Reader) (wrong, err error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxRest))
+	if err != nil {
+		return nil, err
+	}
+	var up work.Uploaded
+	if err := json.Unmarshal(text, &up); err != nil {
+		return fmt.Errorf("the answer to an upload is no JSON: %w", err), nil
+	}
+	a.Got = up.Bytes
+	if up.Bytes != a.Want {
+		return fmt.Errorf("the backend received %d bytes, %d were sent", up.Bytes, a.Want), nil
+	}
+	if sum := work.Sum(a.ID, a.Want); up.SHA256 != sum {
+		return fmt.Errorf("the backend received a body with SHA-256 %s, want %s", up.SHA256, sum), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+// h1 speaks HTTP/1.1 over a connection of its own.
+type h1 struct {
+	nc   *net.TCPConn
+	rc   syscall.RawConn
+	br   *bufio.Reader
+	kill func() bool // undoes the hold of the stream's context
+}
+
+var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+
+func newH1(ctx context.Context, nc *net.TCPConn) *h1 {
+	br := readers.Get().(*bufio.Reader)
+	br.Reset(nc)
+	// SyscallConn fails for a closed connection only.
+	rc, _ := nc.SyscallConn()
+	return &h1{
+		nc: nc, rc: rc, br: br,
+		kill: context.AfterFunc(ctx, func() { _ = nc.Close() }),
+	}
+}
+
+func (c *h1) state() state {
+	// Nothing may arrive unasked: not even an answer (a 408, say) can be used.
+	if peek(c.rc) != fresh {
+		return stale
+	}
+	return fresh
+}
+
+func (c *h1) close() {
+	c.kill()
+	_ = c.nc.Close()
+	c.br.Reset(nil)
+	readers.Put(c.br)
+}
+
+// reply is the header of a final answer, and when its first byte came.
+type reply struct {
+	resp  *http.Response
+	first time.Duration
+	err   error
+}
+
+func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
+	deadline, _ := ctx.Deadline()
+	if err := c.nc.SetDeadline(deadline); err != nil {
+		a.fail(outcome(err), err)
+		return drop
+	}
+	f := &a.stream.form
+	head := make([]byte, 0, 512)
+	head = append(head, f.head...)
+	head = append(head, a.ID...)
+	head = append(head, f.tail...)
+	if f.upload {
+		return c.upload(ctx, a, head)
+	}
+	if _, err := c.nc.Write(head); err != nil {
+		a.fail(outcome(err), err)
+		return drop
+	}
+	a.Sent = timeline.Monotonic()
+	a.Phase = timeline.PhaseFirstByte
+	return c.answer(a, c.await(get, nil))
+}
+
+// The requests that an answer is read for: only their methods matter.
+var (
+	get  = &http.Request{Method: http.MethodGet}
+	post = &http.Request{Method: http.MethodPost}
+)
+
+// upload sends a body while it listens for the answer, which may come early.
+func (c *h1) upload(ctx context.Context, a *attempt, head []byte) fate {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	goOn := make(chan struct{})
+	replied := make(chan reply, 1)
+	go func() {
+		replied <- c.await(post, sync.OnceFunc(func() { close(goOn) }))
+		cancel()
+	}()
+	w := &stamped{w: c.nc}
+	sendErr := c.send(ctx, a, w, head, goOn)
+	if sendErr == nil {
+		a.Sent = w.at
+		a.Phase = timeline.PhaseFirstByte
+	}
+	// The answer, the connection's end, or the deadline that both share.
+	r := <-replied
+	if errors.Is(r.err, io.EOF) && outcome(sendErr) == timeline.Reset {
+		// The write took the socket's error, and left an EOF to the read.
+		r.err = sendErr
+	}
+	if fate := c.answer(a, r); sendErr == nil {
+		return fate
+	}
+	return drop
+}
+
+// stamped notes when its last write began: the answer can be there before
+// that write returns.
+type stamped struct {
+	w  io.Writer
+	at time.Duration
+}
+
+func (s *stamped) Write(p []byte) (int, error) {
+	s.at = timeline.Monotonic()
+	return s.w.Write(p)
+}
+
+func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, head []byte, goOn <-chan struct{}) error {
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	if a.stream.form.expect {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	_, err := work.Send(ctx, w, a.ID, a.stream.form.bytes, a.stream.Profile.Takes)
+	return err
+}
+
+// await reads the header of the final answer. goOn is called at 100 Continue.
+func (c *h1) await(req *http.Request, goOn func()) reply {
+	for {
+		if _, err := c.br.Peek(1); err != nil {
+			return reply{err: err}
+		}
+		first := timeline.Monotonic()
+		resp, err := http.ReadResponse(c.br, req)
+		if err != nil {
+			return reply{first: first, err: err}
+		}
+		switch {
+		case resp.StatusCode == http.StatusContinue && goOn != nil:
+			goOn()
+		case resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols:
+			return reply{resp: resp, first: first}
+		}
+	}
+}
+
+// answer reads the body of an answer and ends the attempt.
+func (c *h1) answer(a *attempt, r reply) fate {
+	a.First = r.first
+	if r.err != nil {
+		a.fail(outcome(r.err), r.err)
+		return drop
+	}
+	a.LastOnConn = r.resp.Close
+	toEOF := r.resp.ContentLength < 0 && len(r.resp.TransferEncoding) == 0
+	if err := a.read(r.resp, toEOF); err != nil {
+		if a.Outcome == "" {
+			a.fail(outcome(err), err)
+		}
+		return drop
+	}
+	if r.resp.Close || c.br.Buffered() > 0 {
+		return drop
+	}
+	return keep
+}

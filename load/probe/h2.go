@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"syscall"
+
+	"golang.org/x/net/http2"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+// h2 speaks HTTP/2 with prior knowledge, one stream at a time, through a
+// ClientConn, which has no way to retry. What the peer really said is read
+// from the frames on the wire: the errors of ClientConn don't tell it apart.
+type h2 struct {
+	tap *tap
+	rc  syscall.RawConn
+	cc  *http2.ClientConn
+	err error // of the preface
+}
+
+func newH2(_ context.Context, nc *net.TCPConn) *h2 {
+	rc, _ := nc.SyscallConn()
+	c := &h2{tap: newTap(nc), rc: rc}
+	t := &http2.Transport{AllowHTTP: true, DisableCompression: true}
+	c.cc, c.err = t.NewClientConn(c.tap)
+	return c
+}
+
+func (c *h2) state() state {
+	if c.tap.seen().over() {
+		return stale
+	}
+	return peek(c.rc)
+}
+
+func (c *h2) close() {
+	if c.cc == nil {
+		_ = c.tap.Close()
+		return
+	}
+	_ = c.cc.Close()
+}
+
+func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
+	if c.err != nil {
+		a.fail(outcome(c.err), c.err)
+		return drop
+	}
+	// One stream at a time, so that the client's IDs are 1, 3, 5 ...
+	id := uint32(2*nth - 1)
+	f := &a.stream.form
+	req := &http.Request{
+		Method: f.method, URL: f.url, Host: f.url.Host,
+		Header: http.Header{work.HeaderID: {a.ID}, "User-Agent": {userAgent}},
+	}
+	if f.upload {
+		var body *upload
+		ctx, body = startUpload(ctx, a, req)
+		defer body.end()
+	}
+	resp, err := c.cc.RoundTrip(req.WithContext(ctx))
+	seen := c.tap.seen()
+	a.Sent, a.First = seen.sent(id), seen.first(id)
+	if err != nil {
+		return c.fail(ctx, a, err, id, nth)
+	}
+	if f.expect {
+		// The first frame was the 100, not the answer.
+		a.First = timeline.Monotonic()
+	}
+	err = a.read(resp, false)
+	_ = resp.Body.Close()
+	if err != nil && a.Outcome == "" {
+		return c.fail(ctx, a, err, id, nth)
+	}
+	seen = c.tap.seen()
+	a.Sent = seen.sent(id)
+	a.LastOnConn = seen.goAway
+	if err != nil || seen.over() {
+		return drop
+	}
+	return keep
+}
+
+// fail classifies an error by what was on the wire.
+func (c *h2) fail(ctx context.Context, a *attempt, err error, id uint32, nth int) fate {
+	seen := c.tap.seen()
+	a.LastOnConn = seen.goAway
+	if a.Phase == timeline.PhaseWrite && a.Sent > 0 {
+		a.Phase = timeline.PhaseFirstByte
+	}
+	notSent := seen.lastOut < id
+	var broken http2.ConnectionError
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		a.fail(outcome(err), err)
+	case notSent && nth > 1:
+		return unsent
+	case seen.resetID == id && seen.resetCode == http2.ErrCodeRefusedStream:
+		a.fail(timeline.RefusedStream, err)
+	case seen.resetID == id:
+		a.fail(timeline.StreamReset, err)
+	case seen.goAway && (notSent || id > seen.lastID):
+		a.fail(timeline.GoAway, err)
+	case errors.As(err, &broken):
+		a.fail(timeline.Malformed, err)
+	case errors.Is(seen.err, io.EOF) && a.First > 0:
+		a.fail(timeline.Truncated, err)
+	case seen.err != nil:
+		a.fail(outcome(seen.err), seen.err)
+	default:
+		a.fail(outcome(err), err)
+	}
+	return drop
+}
+
+// upload feeds the body of a request.
+type upload struct {
+	cancel context.CancelFunc
+	body   *io.PipeReader
+	done   sync.WaitGroup
+}
+
+// startUpload gives req a body that is sent in pieces, after 100 Continue if
+// the stream is such.
+func startUpload(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
+	f := &a.stream.form
+	r, w := io.Pipe()
+	u := &upload{body: r}
+	sending, cancel := context.WithCancel(ctx)
+	u.cancel = cancel
+	req.Body, req.ContentLength = r, f.bytes
+	goOn := make(chan struct{})
+	if f.expect {
+		req.Header.Set("Expect", "100-continue")
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			Got100Continue: sync.OnceFunc(func() { close(goOn) }),
+		})
+	} else {
+		close(goOn)
+	}
+	u.done.Go(func() {
+		select {
+		case <-goOn:
+		case <-sending.Done():
+		}
+		_, err := work.Send(sending, w, a.ID, f.bytes, a.stream.Profile.Takes)
+		_ = w.CloseWithError(err)
+	})
+	return ctx, u
+}
+
+// end stops the sending, whose outcome is known.
+func (u *upload) end() {
+	u.cancel()
+	_ = u.body.Close()
+	u.done.Wait()
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe is the open-loop client, the only source of verdict samples.
+//
+// Each stream has one schedule, and each attempt its own goroutine, so that a
+// stalled request never delays the next one. Every attempt is one sample,
+// also when it never connected, and nothing is ever tried twice.
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	mathrand "math/rand/v2"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+)
+
+// MaxRate bounds a stream, in requests per second: more than a probe can pace.
+const MaxRate = 20000
+
+// maxLate is how far behind its schedule a stream may fall and still send
+// what is overdue. A generator that was frozen for longer sends one attempt,
+// which is saturated and marks the gap, and leaves the rest out: the flood
+// would be a disturbance of its own.
+const maxLate = time.Second
+
+// Generator makes open-loop streams. It implements load.Generator.
+type Generator struct{}
+
+var _ load.Generator = Generator{}
+
+// Start begins a stream. Samples reach emit from the goroutines of their
+// attempts, each as soon as its outcome is known.
+func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sample)) (load.Handle, error) {
+	addr, err := check(s)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
+	}
+	if emit == nil {
+		return nil, fmt.Errorf("stream %q: emit is nil: samples must go somewhere", s.Name)
+	}
+	st := &stream{
+		Stream: s,
+		addr:   addr,
+		dest:   addr.String(),
+		emit:   emit,
+		ctx:    ctx,
+		prefix: newPrefix(s.Name),
+		done:   make(chan struct{}),
+	}
+	st.pacing, st.stop = context.WithCancel(ctx)
+	st.form = newForm(s, st.dest)
+	if s.Profile.Conns == load.Reused {
+		st.pool = newPool(s.Profile.Rate)
+	}
+	go st.run()
+	return st, nil
+}
+
+// check says what is wrong with a stream, all of it, and reads its address.
+func check(s load.Stream) (netip.AddrPort, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Name == "" {
+		bad("no name: samples are found by it")
+	}
+	addr, err := netip.ParseAddrPort(s.Addr)
+	if err != nil || addr.Port() == 0 {
+		bad("address %q: want an IP and a port, as in 10.0.0.1:80 or [fd00::1]:80", s.Addr)
+	}
+	p := s.Profile
+	switch p.Protocol {
+	case load.HTTP1, load.H2C:
+	default:
+		bad("protocol %q: want %s or %s", p.Protocol, load.HTTP1, load.H2C)
+	}
+	switch p.Conns {
+	case load.New, load.Reused:
+	default:
+		bad("conns %q: want %s or %s", p.Conns, load.New, load.Reused)
+	}
+	switch p.Op {
+	case load.Get:
+		if p.Takes != 0 {
+			bad("op %s takes no time of its own: takes is %v, want 0", p.Op, p.Takes)
+		}
+	case load.Slow, load.Chunked, load.Upload, load.Continue:
+		if p.Takes < time.Millisecond {
+			bad("op %s: takes is %v, want 1ms at least", p.Op, p.Takes)
+		}
+	default:
+		bad("op %q: want %s, %s, %s, %s or %s", p.Op, load.Get, load.Slow, load.Chunked, load.Upload, load.Continue)
+	}
+	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {
+		bad("rate %v: want requests per second, above 0 and up to %d", p.Rate, MaxRate)
+	}
+	if s.Tolerance <= 0 {
+		bad("tolerance %v: want how late an attempt may start, above 0", s.Tolerance)
+	}
+	if s.Timeout <= 0 {
+		bad("timeout %v: want a bound on an attempt, above 0", s.Timeout)
+	}
+	return addr, errors.Join(errs...)
+}
+
+// newPrefix begins the request IDs of one running stream: 24 bits of its
+// name's hash, for people, and 40 random bits, so that no two streams of any
+// agents or runs share an ID.
+func newPrefix(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	var b [8]byte
+	binary.BigEndian.PutUint32(b[:], h.Sum32()<<8)
+	// crypto/rand.Read never fails.
+	_, _ = rand.Read(b[3:])
+	return hex.EncodeToString(b[:]) + "-"
+}
+
+// stream is a running one. It is its own handle.
+type stream struct {
+	load.Stream
+	addr netip.AddrPort
+	dest string // addr, as samples give it
+	emit func(timeline.Sample)
+	form form
+
+	ctx    context.Context // ends: everything is killed
+	pacing context.Context // ends: nothing new begins
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	prefix   string
+	opened   atomic.Uint64 // connections
+	pool     *pool         // nil: a connection for each request
+	attempts sync.WaitGroup
+}
+
+// Stop implements load.Handle.
+func (s *stream) Stop() { s.stop() }
+
+// Done implements load.Handle.
+func (s *stream) Done() <-chan struct{} { return s.done }
+
+func (s *stream) run() {
+	defer close(s.done)
+	defer s.stop()
+	if s.pool != nil {
+		defer s.pool.close()
+	}
+	s.pace()
+	s.attempts.Wait()
+}
+
+// pace begins an attempt in each slot of 1/Rate, at a random instant of the
+// slot, so that neither clients nor the periodic work of a server lock on to
+// its phase.
+func (s *stream) pace() {
+	name := fnv.New64a()
+	name.Write([]byte(s.Name))
+	rng := mathrand.New(mathrand.NewPCG(s.Seed, name.Sum64()))
+	slot := float64(time.Second) / s.Profile.Rate
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	start := timeline.Monotonic()
+	for k := int64(0); ; k++ {
+		due := start + time.Duration((float64(k)+rng.Float64())*slot)
+		late := timeline.Monotonic() - due
+		if late < 0 {
+			timer.Reset(-late)
+			select {
+			case <-s.pacing.Done():
+				return
+			case <-timer.C:
+			}
+		} else if s.pacing.Err() != nil {
+			return
+		}
+		seq := k
+		s.attempts.Go(func() { s.attempt(due, seq) })
+		if late > maxLate {
+			k = max(k, int64(float64(timeline.Monotonic()-start)/slot)-1)
+		}
+	}
+}
+
+func (s *stream) attempt(due time.Duration, seq int64) {
+	a := &attempt{
+		stream: s,
+		Sample: timeline.Sample{
+			Stream: s.Name,
+			ID:     s.prefix + strconv.FormatInt(seq, 10),
+			Addr:   s.dest,
+			Due:    due,
+			Start:  timeline.Monotonic(),
+			Phase:  timeline.PhaseDial,
+		},
+	}
+	a.Saturated = a.Start-a.Due > s.Tolerance
+	ctx, cancel := context.WithTimeout(s.ctx, s.Timeout+s.Profile.Takes)
+	defer cancel()
+	s.carry(ctx, a)
+	s.emit(a.Sample)
+}
+
+// carry takes the attempt over one connection.
+func (s *stream) carry(ctx context.Context, a *attempt) {
+	for {
+		var l *link
+		if s.pool != nil {
+			l = s.pool.take()
+		}
+		if l == nil {
+			var err error
+			if l, err = s.dial(ctx); err != nil {
+				a.fail(dialOutcome(err), err)
+				if s.pool != nil {
+					s.pool.lost()
+				}
+				return
+			}
+			a.Dial = timeline.Monotonic()
+		}
+		l.nth++
+		a.Conn, a.Nth, a.Local = l.num, l.nth, l.local
+		a.Phase = timeline.PhaseWrite
+		fate := l.try(ctx, a, l.nth)
+		switch {
+		case fate == keep && s.pool != nil:
+			s.pool.put(l)
+		default:
+			l.close()
+			if s.pool != nil {
+				s.pool.lost()
+			}
+		}
+		// A pooled connection that turned out to be gone before a byte of the
+		// request was written is no attempt: another one is taken.
+		if fate != unsent || l.nth == 1 {
+			return
+		}
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"encoding/binary"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// tap listens on an h2 connection that carries one stream at a time.
+type tap struct {
+	net.Conn
+
+	mu      sync.Mutex
+	in, out frames
+	sight   sight
+}
+
+// sight is what a tap has seen so far.
+type sight struct {
+	lastOut uint32 // highest stream whose HEADERS were written
+	sentID  uint32 // stream that was last ended by the client
+	sentAt  time.Duration
+	firstID uint32 // stream that was last answered
+	firstAt time.Duration
+
+	goAway    bool
+	lastID    uint32 // the GOAWAY's last stream ID, the lowest so far
+	resetID   uint32 // stream that was last reset by the peer
+	resetCode http2.ErrCode
+	err       error // that ended the reading or writing
+}
+
+// sent is when the request was written to its end, or 0.
+func (s sight) sent(id uint32) time.Duration {
+	if s.sentID != id {
+		return 0
+	}
+	return s.sentAt
+}
+
+// first is when the first HEADERS of the answer had arrived, or 0.
+func (s sight) first(id uint32) time.Duration {
+	if s.firstID != id {
+		return 0
+	}
+	return s.firstAt
+}
+
+// over says that no further stream should be begun.
+func (s sight) over() bool { return s.goAway || s.err != nil }
+
+func newTap(nc net.Conn) *tap {
+	t := &tap{Conn: nc}
+	t.out.skip = len(http2.ClientPreface)
+	return t
+}
+
+func (t *tap) seen() sight {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sight
+}
+
+func (t *tap) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.in.feed(p[:n], t.received)
+	if err != nil && t.sight.err == nil {
+		t.sight.err = err
+	}
+	return n, err
+}
+
+// Write looks first: the answer could otherwise be seen before its request.
+func (t *tap) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	t.out.feed(p, t.written)
+	t.mu.Unlock()
+	n, err := t.Conn.Write(p)
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.sight.err == nil {
+			t.sight.err = err
+		}
+	}
+	return n, err
+}
+
+func (t *tap) written(f frame) {
+	switch f.kind {
+	case http2.FrameHeaders:
+		t.sight.lastOut = max(t.sight.lastOut, f.stream)
+	case http2.FrameData:
+	default:
+		return
+	}
+	// The flag has the same bit in both kinds.
+	if f.flags.Has(http2.FlagDataEndStream) {
+		t.sight.sentID, t.sight.sentAt = f.stream, timeline.Monotonic()
+	}
+}
+
+func (t *tap) received(f frame) {
+	switch f.kind {
+	case http2.FrameHeaders:
+		if t.sight.firstID != f.stream {
+			t.sight.firstID, t.sight.firstAt = f.stream, timeline.Monotonic()
+		}
+	case http2.FrameGoAway:
+		if len(f.payload) < 8 {
+			return
+		}
+		last := binary.BigEndian.Uint32(f.payload) & (1<<31 - 1)
+		if !t.sight.goAway || last < t.sight.lastID {
+			t.sight.lastID = last
+		}
+		t.sight.goAway = true
+	case http2.FrameRSTStream:
+		if len(f.payload) < 4 {
+			return
+		}
+		t.sight.resetID = f.stream
+		t.sight.resetCode = http2.ErrCode(binary.BigEndian.Uint32(f.payload))
+	}
+}
+
+// frameHeader is the length of a frame's header, RFC 9113 section 4.1.
+const frameHeader = 9
+
+// frame is a frame's header, and the first 8 bytes of its payload if it is a
+// GOAWAY or an RST_STREAM.
+type frame struct {
+	kind    http2.FrameType
+	flags   http2.Flags
+	stream  uint32
+	payload []byte
+}
+
+// frames finds the frames in one direction of a connection.
+type frames struct {
+	skip int // bytes of no interest
+	have int // of buf
+	buf  [frameHeader + 8]byte
+}
+
+// feed goes through the next bytes, whatever pieces they come in.
+func (d *frames) feed(p []byte, see func(frame)) {
+	for len(p) > 0 {
+		if d.skip > 0 {
+			n := min(d.skip, len(p))
+			d.skip -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(d.buf[d.have:d.need()], p)
+		d.have += n
+		p = p[n:]
+		if d.have < d.need() {
+			continue
+		}
+		see(frame{
+			kind:    http2.FrameType(d.buf[3]),
+			flags:   http2.Flags(d.buf[4]),
+			stream:  binary.BigEndian.Uint32(d.buf[5:]) & (1<<31 - 1),
+			payload: d.buf[frameHeader:d.have],
+		})
+		d.skip = d.length() - (d.have - frameHeader)
+		d.have = 0
+	}
+}
+
+// length is that of the payload, once the header is there.
+func (d *frames) length() int {
+	return int(d.buf[0])<<16 | int(d.buf[1])<<8 | int(d.buf[2])
+}
+
+// need is how many bytes of the frame are wanted, as far as is known.
+func (d *frames) need() int {
+	if d.have < frameHeader {
+		return frameHeader
+	}
+	switch http2.FrameType(d.buf[3]) {
+	case http2.FrameGoAway, http2.FrameRSTStream:
+		return frameHeader + min(8, d.length())
+	default:
+		return frameHeader
+	}
+}
