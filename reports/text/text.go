@@ -170,7 +170,7 @@ func (p *page) table() {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.paint(colourOf(b.Verdict), word), b.Level, b.Name(), short(b))
 	}
-	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+	t.Flush()
 	p.f("\n")
 }
 
@@ -338,7 +338,7 @@ func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 		}
 		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", indent, offset(c.At), rel, c.ID, c.Text)
 	}
-	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+	t.Flush()
 }
 
 func evidence(cs []spec.Count) string {
@@ -466,7 +466,7 @@ func (p *page) clocks(s *v1alpha1.Scenario) {
 		}
 		fmt.Fprintf(t, "  %s\t%s\n", strings.Join(cells, "\t"), code)
 	}
-	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+	t.Flush()
 }
 
 func instant(in, zero *v1alpha1.Instant) string {
@@ -488,7 +488,7 @@ func (p *page) streams(s *v1alpha1.Scenario) {
 	for _, x := range s.Streams {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.Name, thousands(x.Attempts), thousands(x.Failed), thousands(x.Saturated), ms(x.P50), ms(x.P99), outcomes(x.Outcomes))
 	}
-	t.Flush() //nolint:errcheck // a bytes.Buffer takes everything
+	t.Flush()
 }
 
 func outcomes(m map[string]int) string {

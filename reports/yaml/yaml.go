@@ -87,7 +87,7 @@ func ReadDir(dir string) (*v1alpha1.ConformanceReport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	r, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -1,0 +1,74 @@
+# `make help` lists the targets. The two that matter: make engine conformance, make test.
+
+K8S     ?= 1.34
+NODES   ?= 3
+NAME    ?= lastcall
+PROFILE ?= ci
+# kind: a cluster that the suite makes; cluster: the one that KUBECONFIG names;
+# auto: kind.
+STAGE   ?= auto
+LABELS  ?= core
+# More flags for `lastcall run`, such as ARGS='--fault=exit-on-sigterm --keep'.
+ARGS    ?=
+
+SHELL := /bin/bash
+GO    ?= go
+stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
+# Parallel packages need memory as well as cores; a small machine has neither.
+GOTEST ?= $(GO) test $(if $(RACE),-race)
+
+.DEFAULT_GOAL := help
+.PHONY: help engine conformance test up down cleanup node-image generate verify lint bench build bin/lastcall
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) ARGS=$(ARGS) RACE=$(RACE)"
+
+engine: ## install and start a container engine, where none answers
+	@$(GO) run ./kind/engine
+
+conformance: ## run the suite and write its report (STAGE=kind makes a cluster for it)
+ifeq ($(stage),kind)
+	@docker info >/dev/null 2>&1 || { echo 'make conformance: no container engine answers here; run `make engine`, or point DOCKER_HOST at one that does' >&2; exit 2; }
+endif
+	@$(MAKE) --no-print-directory bin/lastcall
+	bin/lastcall run --stage $(stage) --labels $(LABELS) --profile $(PROFILE) $(if $(filter kind,$(stage)),--k8s $(K8S) --nodes $(NODES) --name $(NAME)) $(ARGS)
+
+test: ## the project's own tests; RACE=1 for the race detector
+	$(GOTEST) ./...
+
+up: bin/lastcall ## bring a cluster up and leave it running
+	bin/lastcall up --k8s $(K8S) --nodes $(NODES) --name $(NAME)
+
+down: bin/lastcall ## take that cluster away
+	bin/lastcall down --name $(NAME)
+
+cleanup: bin/lastcall ## remove all that runs of the suite may have left behind
+	bin/lastcall cleanup
+
+node-image: ## build the node image from source (no registry needed)
+	$(GO) run ./kind/nodeimage/build --k8s $(K8S)
+
+generate: ## write generated files anew
+	$(GO) generate ./...
+
+verify: generate ## fail when a generated file is not what is committed
+	git diff --exit-code
+
+lint: ## golangci-lint, at the version in .tools/go.mod
+	$(GO) tool -modfile=.tools/go.mod golangci-lint run ./...
+
+bench: ## benchmarks of what samples and judges
+	$(GO) test -run '^$$' -bench . -benchmem ./load/... ./assertions/... ./suites/behaviour/...
+
+build: ## cross-compile the CLI into dist/
+	@mkdir -p dist
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+		out=dist/lastcall-$${target%/*}-$${target#*/}; \
+		echo "$$out"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -buildvcs=auto -trimpath -ldflags='-s -w' -o $$out ./cmd/lastcall || exit 1; \
+	done
+
+# Always built: go's own cache knows better than make what has changed.
+bin/lastcall:
+	@CGO_ENABLED=0 $(GO) build -buildvcs=auto -trimpath -o $@ ./cmd/lastcall
