@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func mustPrefixes(t *testing.T, list string) []netip.Prefix {
+	t.Helper()
+	out, err := prefixes(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestRenderGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		cidrs string
+		mtu   int
+	}{
+		"ipv4.conflist": {"10.244.1.0/24", 1500},
+		"ipv6.conflist": {"fd00:10:244:1::/64", 0},
+		"dual.conflist": {"10.244.1.0/24,fd00:10:244:1::/64", 1450},
+	} {
+		want, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := render(mustPrefixes(t, c.cidrs), c.mtu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestInstall(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		content string
+		wrote   bool
+	}{{"one", true}, {"one", false}, {"two", true}} {
+		wrote, err := install(dir, []byte(c.content))
+		if err != nil || wrote != c.wrote {
+			t.Errorf("install %s: wrote %v, %v", c.content, wrote, err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, conflistName))
+		if err != nil || string(got) != c.content {
+			t.Errorf("installed %q, %v", got, err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func node(name string, podCIDRs []string, addresses ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDRs: podCIDRs}}
+	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+	for _, a := range addresses {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+	}
+	return n
+}
+
+func TestRoutesFor(t *testing.T) {
+	dual := func(subnets ...string) []string { return subnets }
+	for name, c := range map[string]struct {
+		nodes   []*corev1.Node
+		subnets string
+		want    []string
+	}{
+		"one family": {
+			nodes:   []*corev1.Node{node("self", dual("10.244.0.0/24"), "172.18.0.2"), node("other", dual("10.244.1.0/24"), "172.18.0.3")},
+			subnets: "10.244.0.0/16",
+			want:    []string{"10.244.0.0/16 unreachable", "10.244.1.0/24 via 172.18.0.3"},
+		},
+		"two families": {
+			nodes: []*corev1.Node{
+				node("self", dual("10.244.0.0/24", "fd00:10:244::/64"), "172.18.0.2", "fc00::2"),
+				node("other", dual("10.244.1.0/24", "fd00:10:244:1::/64"), "172.18.0.3", "fc00::3"),
+			},
+			subnets: "10.244.0.0/16,fd00:10:244::/56",
+			want: []string{
+				"10.244.0.0/16 unreachable", "fd00:10:244::/56 unreachable",
+				"10.244.1.0/24 via 172.18.0.3", "fd00:10:244:1::/64 via fc00::3",
+			},
+		},
+		"a node without subnet, one without address, one without that family": {
+			nodes: []*corev1.Node{
+				node("new", nil, "172.18.0.4"), node("nowhere", dual("10.244.2.0/24")),
+				node("old", dual("10.244.3.0/24", "fd00:10:244:3::/64"), "172.18.0.5"),
+			},
+			subnets: "10.244.0.0/16",
+			want:    []string{"10.244.0.0/16 unreachable", "10.244.3.0/24 via 172.18.0.5"},
+		},
+		"own subnet outside the cluster's, or that one unknown": {
+			nodes: []*corev1.Node{node("self", dual("10.1.0.0/24"), "172.18.0.2")},
+			want:  []string{"10.1.0.0/24 unreachable"},
+		},
+	} {
+		got, err := routesFor("self", c.nodes, mustPrefixes(t, c.subnets))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, r := range got {
+			if r.via.IsValid() {
+				lines = append(lines, r.dst.String()+" via "+r.via.String())
+			} else {
+				lines = append(lines, r.dst.String()+" unreachable")
+			}
+		}
+		if !slices.Equal(lines, c.want) {
+			t.Errorf("%s: %v, want %v", name, lines, c.want)
+		}
+	}
+	if _, err := routesFor("self", []*corev1.Node{node("other", []string{"nonsense"}, "172.18.0.3")}, nil); err == nil {
+		t.Error("a subnet that is none was taken")
+	}
+}
+
+// What the kernel gives back for a wish is that wish: otherwise each round would set
+// all routes again.
+func TestKernelForm(t *testing.T) {
+	for _, r := range []route{
+		{dst: netip.MustParsePrefix("10.244.0.0/16")},
+		{dst: netip.MustParsePrefix("10.244.1.0/24"), via: netip.MustParseAddr("172.18.0.3")},
+		{dst: netip.MustParsePrefix("fd00:10:244::/56")},
+		{dst: netip.MustParsePrefix("fd00:10:244:1::/64"), via: netip.MustParseAddr("fc00::3")},
+	} {
+		if got := fromKernel(*toKernel(r)); got != r {
+			t.Errorf("%v came back as %v", r, got)
+		}
+	}
+}
