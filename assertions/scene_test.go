@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+const sec = time.Second
+
+// scene builds the timeline of one healthy termination: steady at 5 s, deleted
+// at 10 s, drains from 10 s, unready at 19.5 s, listener closed at 22 s, gone
+// at 22.2 s; with load on all paths. Tests then break it.
+type scene struct {
+	tl timeline.Timeline
+	p  time.Duration
+}
+
+const (
+	uid  = "uid-a"
+	del  = 10 * sec
+	shut = 22 * sec
+)
+
+func healthy() *scene {
+	s := &scene{p: 3 * sec}
+	ev := func(at time.Duration, kind timeline.EventKind, attrs map[string]string) {
+		s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: uid, Name: "pod-a", Node: "n1", Attrs: attrs})
+	}
+	conds := func(r, sv, t bool) map[string]string {
+		return map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(t)}
+	}
+	ev(sec, timeline.Endpoint, conds(true, true, false))
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: 5 * sec, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": MarkSteady}})
+	ev(del, timeline.Disruption, map[string]string{"what": "delete"})
+	ev(del, timeline.PodDeletion, map[string]string{"grace": "40"})
+	ev(del+10*time.Millisecond, timeline.DrainStart, nil)
+	ev(del+20*time.Millisecond, timeline.Endpoint, conds(false, true, true))
+	ev(19*sec+500*time.Millisecond, timeline.Endpoint, conds(false, false, true))
+	ev(shut+200*time.Millisecond, timeline.ProcExit, nil)
+	ev(shut+400*time.Millisecond, timeline.EndpointGone, map[string]string{"service": "echo"})
+	ev(shut+500*time.Millisecond, timeline.PodGone, nil)
+
+	s.stream("direct/http1/new/get@"+uid, 50, func(x *timeline.Sample) {
+		x.Server = uid
+		if x.Start >= shut {
+			x.Outcome, x.Phase, x.Server = timeline.Refused, timeline.PhaseDial, ""
+		}
+	})
+	s.stream("direct/http1/reused/get@"+uid, 25, func(x *timeline.Sample) {
+		x.Nth, x.Server = 2, uid
+		if x.Start >= shut {
+			x.Outcome, x.Phase = timeline.Refused, timeline.PhaseDial
+		}
+	})
+	s.stream("service/http1/new/get", 60, func(x *timeline.Sample) {
+		x.Server = "uid-b"
+		if x.Start < del+100*time.Millisecond {
+			x.Server = uid
+		}
+	})
+	s.stream("service/http1/reused/get", 60, func(x *timeline.Sample) { x.Nth, x.Server = 2, "uid-b" })
+	s.slow("direct/http1/reused/slow/2s@"+uid, 6)
+	return s
+}
+
+func (s *scene) stream(name string, rate int, set func(*timeline.Sample)) {
+	step := sec / time.Duration(rate)
+	for at := 2 * sec; at < 27*sec; at += step {
+		x := timeline.Sample{
+			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
+			Outcome: timeline.OK, Phase: timeline.PhaseDone,
+		}
+		set(&x)
+		s.add(x)
+	}
+}
+
+func (s *scene) slow(name string, rate int) {
+	step := sec / time.Duration(rate)
+	for at := 2 * sec; at < 15*sec; at += step {
+		s.add(timeline.Sample{
+			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 2, Due: at, Start: at, End: at + 2*sec,
+			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid,
+		})
+	}
+}
+
+func (s *scene) add(x timeline.Sample) {
+	s.tl.Samples = append(s.tl.Samples, x)
+	if !x.Failed() {
+		s.tl.Ledger = append(s.tl.Ledger,
+			timeline.Entry{At: x.Start, ID: x.ID, Step: timeline.Begin, Pod: x.Server},
+			timeline.Entry{At: x.End, ID: x.ID, Step: timeline.Done, Pod: x.Server, Whole: true})
+	}
+}
+
+// each changes the samples that a test picks.
+func (s *scene) each(set func(*timeline.Sample)) {
+	for i := range s.tl.Samples {
+		set(&s.tl.Samples[i])
+	}
+}
+
+func (s *scene) drop(out func(timeline.Event) bool) {
+	s.tl.Events = slices.DeleteFunc(s.tl.Events, out)
+}
+
+func (s *scene) run(k Check) spec.Finding {
+	s.tl.Sort()
+	return k.Run(NewCase(&s.tl, s.p))
+}
+
+func fail(x *timeline.Sample, o timeline.Outcome) {
+	x.Outcome, x.Phase, x.Server = o, timeline.PhaseDial, ""
+}
+
+func TestChecks(t *testing.T) {
+	between := func(x *timeline.Sample, from, to time.Duration) bool { return x.Start >= from && x.Start < to }
+	setEndpoint := func(s *scene, at time.Duration, r, sv, term bool) {
+		s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: timeline.Endpoint, Subject: uid, Name: "pod-a",
+			Attrs: map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(term)}})
+	}
+	tests := []struct {
+		name   string
+		check  Check
+		break_ func(*scene)
+		want   spec.Verdict
+	}{
+		{"accept: healthy", AcceptsAfterDrain(), nil, spec.Pass},
+		{"accept: one refused inside P", AcceptsAfterDrain(), func(s *scene) {
+			done := false
+			s.each(func(x *timeline.Sample) {
+				if !done && onNewConns(*x) && directTo(*x, uid) && between(x, 12*sec, 13*sec) {
+					fail(x, timeline.Refused)
+					done = true
+				}
+			})
+		}, spec.Fail},
+		{"accept: refused after P is not this rule's", AcceptsAfterDrain(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 14*sec, 20*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Pass},
+		{"accept: too little was sent", AcceptsAfterDrain(), func(s *scene) {
+			n := 0
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
+				n++
+				return onNewConns(x) && directTo(x, uid) && n%10 != 0
+			})
+		}, spec.Inconclusive},
+		{"accept: saturated samples are no evidence", AcceptsAfterDrain(), func(s *scene) {
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+		{"accept: a saturated failure still counts", AcceptsAfterDrain(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 11*sec, 12*sec) {
+					x.Saturated = true
+					fail(x, timeline.Timeout)
+				}
+			})
+		}, spec.Fail},
+		{"accept: nothing terminated", AcceptsAfterDrain(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.PodDeletion })
+		}, spec.Inconclusive},
+		{"accept: D is not known well", AcceptsAfterDrain(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+		}, spec.Inconclusive},
+
+		{"serving: healthy", ServesWhileAccepting(), nil, spec.Pass},
+		{"serving: cut at D", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Fail},
+		{"serving: cut far too early", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+4*sec, false, false, true) }, spec.Fail},
+		{"serving: the listener goes first", ServesWhileAccepting(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && between(x, 18*sec, 30*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Fail},
+		{"serving: never seen false", ServesWhileAccepting(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool {
+				return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false"
+			})
+		}, spec.Fail},
+		{"serving: no slice seen", ServesWhileAccepting(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool {
+				return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint
+			})
+		}, spec.Inconclusive},
+
+		{"inflight: healthy", CompletesInflight(), nil, spec.Pass},
+		{"inflight: one cut", CompletesInflight(), func(s *scene) {
+			done := false
+			s.each(func(x *timeline.Sample) {
+				if !done && slowOp(*x) && between(x, 9*sec, 10*sec) {
+					x.Outcome, x.Phase = timeline.Truncated, timeline.PhaseBody
+					done = true
+				}
+			})
+		}, spec.Fail},
+		{"inflight: cut after it was over", CompletesInflight(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if slowOp(*x) && between(x, 11*sec, 15*sec) {
+					x.Outcome = timeline.Truncated
+				}
+			})
+		}, spec.Pass},
+		{"inflight: the ledger's end is missing", CompletesInflight(), func(s *scene) { s.tl.Ledger = nil }, spec.Inconclusive},
+		{"inflight: nothing slow", CompletesInflight(), func(s *scene) {
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, slowOp)
+		}, spec.Inconclusive},
+
+		{"conditions: healthy", LegalConditions(), nil, spec.Pass},
+		{"conditions: ready while terminating", LegalConditions(), func(s *scene) { setEndpoint(s, 12*sec, true, true, true) }, spec.Fail},
+		{"conditions: terminating goes back", LegalConditions(), func(s *scene) { setEndpoint(s, 12*sec, false, true, false) }, spec.Fail},
+		{"conditions: serving flips while terminating", LegalConditions(), func(s *scene) {
+			setEndpoint(s, 12*sec, false, false, true)
+			setEndpoint(s, 13*sec, false, true, true)
+		}, spec.Pass},
+		{"conditions: never terminating", LegalConditions(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["terminating"] == "true" })
+		}, spec.Fail},
+		{"conditions: a gap in the watch", LegalConditions(), func(s *scene) {
+			s.tl.Events = append(s.tl.Events, timeline.Event{At: 11 * sec, Source: "test", Kind: timeline.WatchGap, Subject: "endpointslices", Attrs: map[string]string{"why": "410"}})
+		}, spec.Inconclusive},
+
+		{"prefers: healthy", PrefersReady(), nil, spec.Pass},
+		{"prefers: one new connection after P", PrefersReady(), func(s *scene) {
+			done := false
+			s.each(func(x *timeline.Sample) {
+				if !done && x.Stream == "service/http1/new/get" && between(x, 14*sec, 15*sec) {
+					x.Server = uid
+					done = true
+				}
+			})
+		}, spec.Fail},
+		{"prefers: reused connections may stay", PrefersReady(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if x.Stream == "service/http1/reused/get" {
+					x.Server = uid
+				}
+			})
+		}, spec.Pass},
+		{"prefers: a lost new connection after P", PrefersReady(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if x.Stream == "service/http1/new/get" && between(x, 15*sec, 15*sec+50*time.Millisecond) {
+					fail(x, timeline.Timeout)
+				}
+			})
+		}, spec.Fail},
+		{"prefers: the target died too soon", PrefersReady(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && between(x, 16*sec, 30*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Inconclusive},
+		{"prefers: a liar that says ready to the end", PrefersReady(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["terminating"] == "true" })
+			s.each(func(x *timeline.Sample) {
+				if x.Stream == "service/http1/new/get" {
+					x.Server = uid
+				}
+			})
+		}, spec.Fail},
+
+		{"abrupt: nobody was killed", SeesAbruptDeath(), nil, spec.Fail},
+		{"abrupt: all saw it", SeesAbruptDeath(), func(s *scene) { killAll(s, nil) }, spec.Pass},
+		{"abrupt: one stream is blind", SeesAbruptDeath(), func(s *scene) {
+			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
+		}, spec.Fail},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := healthy()
+			if tc.break_ != nil {
+				tc.break_(s)
+			}
+			f := s.run(tc.check)
+			if f.Verdict != tc.want {
+				t.Fatalf("verdict %v, want %v\nactual: %s\nculprits: %v\nevidence: %v", f.Verdict, tc.want, f.Actual, f.Culprits, f.Evidence)
+			}
+			if f.Verdict == spec.Fail && len(f.Culprits) == 0 {
+				t.Error("a failure without a culprit")
+			}
+			if f.Expected == "" || f.Actual == "" {
+				t.Error("a finding must say what was expected and what was seen")
+			}
+		})
+	}
+}
+
+// killAll makes a kill of the pod at 10 s that every stream sees, but for
+// those that are blind.
+func killAll(s *scene, blind func(*timeline.Sample) bool) {
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: del, Source: "runner", Kind: timeline.Disruption, Subject: uid, Attrs: map[string]string{"what": WhatKill}})
+	s.each(func(x *timeline.Sample) {
+		if x.End >= del && x.End <= del+200*time.Millisecond && (blind == nil || !blind(x)) {
+			fail(x, timeline.Reset)
+		}
+	})
+}
+
+func TestZeroFailedNeedsThirtyThousand(t *testing.T) {
+	if f := healthy().run(ZeroFailed()); f.Verdict != spec.Inconclusive {
+		t.Fatalf("verdict %v with too few attempts", f.Verdict)
+	}
+	s := healthy()
+	s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
+	if f := s.run(ZeroFailed()); f.Verdict != spec.Pass {
+		t.Fatalf("verdict %v: %s", f.Verdict, f.Actual)
+	}
+	s.each(func(x *timeline.Sample) {
+		if x.Stream == "service/http1/new/get" && x.Start > 24*sec && x.Start < 24*sec+20*time.Millisecond {
+			fail(x, timeline.NoRoute)
+		}
+	})
+	f := s.run(ZeroFailed())
+	if f.Verdict != spec.Fail || f.Bounds.Affected != 1 || f.Bounds.Lost == 0 {
+		t.Fatalf("verdict %v, bounds %+v", f.Verdict, f.Bounds)
+	}
+}
+
+func TestNothingTwice(t *testing.T) {
+	big := func() *scene {
+		s := healthy()
+		s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
+		return s
+	}
+	if f := big().run(NothingTwice()); f.Verdict != spec.Pass {
+		t.Fatalf("verdict %v: %s", f.Verdict, f.Actual)
+	}
+	s := big()
+	s.tl.Ledger = append(s.tl.Ledger, s.tl.Ledger[0])
+	if f := s.run(NothingTwice()); f.Verdict != spec.Fail {
+		t.Fatalf("a request begun twice: %v", f.Verdict)
+	}
+	s = big()
+	s.tl.Ledger = s.tl.Ledger[:len(s.tl.Ledger)-3]
+	if f := s.run(NothingTwice()); f.Verdict != spec.Inconclusive {
+		t.Fatalf("a missing tail: %v", f.Verdict)
+	}
+	s = big()
+	s.tl.Ledger = append(s.tl.Ledger, timeline.Entry{ID: "nobody", Step: timeline.Begin})
+	if f := s.run(NothingTwice()); f.Verdict != spec.Inconclusive {
+		t.Fatalf("an ID that nobody sent: %v", f.Verdict)
+	}
+}
+
+func TestUpper(t *testing.T) {
+	tests := []struct {
+		x, n int
+		want float64
+	}{
+		{0, 0, 1},
+		{0, 2, 1},
+		{0, 8, 0.375},
+		{0, 30000, 0.0001},
+		{8, 8, 1},
+		{1, 8, 0.5265}, // Clopper-Pearson, two-sided 95%: R binom.test(1, 8)
+		{5, 20, 0.4910},
+		{168, 11952, 0.01633},
+	}
+	for _, tc := range tests {
+		if got := upper(tc.x, tc.n); got < tc.want*0.999 || got > tc.want*1.001 {
+			t.Errorf("upper(%d, %d) = %.5f, want %.5f", tc.x, tc.n, got, tc.want)
+		}
+	}
+}

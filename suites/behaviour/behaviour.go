@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package behaviour holds the registry of behaviours, folds them into
+// scenarios, records the scenarios and judges the recordings.
+package behaviour
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Behaviour is one normative statement with what it takes to judge it.
+type Behaviour struct {
+	// ID is stable, semantic and never reused: "pod.accept-after-sigterm".
+	ID string
+	// Title says in one line what a conformant system does.
+	Title string
+	Level spec.Level
+	// Refs are the normative basis, each with a quoted sentence.
+	Refs    []spec.Ref
+	Profile spec.Profile
+	// Labels select behaviours: "core".
+	Labels []string
+	Needs  []spec.Feature
+
+	// Why says why it matters, Causes what usually breaks it, and Fix what
+	// to do: for people who never opened this code.
+	Why, Causes, Fix string
+
+	// Topology, Disrupt and the run's fault make the scenario; Traffic joins
+	// with that of the scenario's other behaviours.
+	Topology Topology
+	Traffic  []load.Profile
+	Disrupt  disrupt.Disruption
+	Checks   []assertions.Check
+	// BrokenBy are faults that must make it fail.
+	BrokenBy []spec.Fault
+
+	// Cost is the CPU that its traffic takes on both sides, in cores.
+	Cost float64
+	// Resolution is the finest time that its verdict rests on; the
+	// generator may miss its schedule by a third of it.
+	Resolution time.Duration
+}
+
+// Topology is what a scenario deploys. It is comparable: equal topologies
+// are one deployment.
+type Topology struct {
+	// Replicas of the app, spread over the nodes.
+	Replicas int `json:"replicas"`
+	// MinDrain is how long the app stays ready and accepting after D.
+	MinDrain time.Duration `json:"minDrain"`
+	// Unready is how long it goes on accepting after readiness was cut.
+	Unready time.Duration `json:"unready"`
+	// Deadline is when it cuts what is still in flight, counted from D.
+	Deadline time.Duration `json:"deadline"`
+	// Grace is terminationGracePeriodSeconds.
+	Grace time.Duration `json:"grace"`
+	// MinReady is minReadySeconds of the Deployment.
+	MinReady time.Duration `json:"minReady,omitempty"`
+}
+
+// registry is the one global of the suite (ADR 0001).
+var registry []Behaviour
+
+// Register adds a behaviour to the catalogue. It is called from variable
+// declarations; what is wrong with a declaration, Validate says.
+func Register(b Behaviour) Behaviour {
+	registry = append(registry, b)
+	return b
+}
+
+// Catalogue returns all registered behaviours, sorted by ID.
+func Catalogue() []Behaviour {
+	out := slices.Clone(registry)
+	slices.SortStableFunc(out, func(a, b Behaviour) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Find returns the behaviour with an ID.
+func Find(id string) (Behaviour, bool) {
+	for _, b := range registry {
+		if b.ID == id {
+			return b, true
+		}
+	}
+	return Behaviour{}, false
+}
+
+var idForm = regexp.MustCompile(`^[a-z0-9]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// Validate lists everything that is wrong with a catalogue, all at once.
+func Validate(all []Behaviour) error {
+	var bugs []error
+	seen := map[string]bool{}
+	for _, b := range all {
+		bug := func(format string, args ...any) {
+			bugs = append(bugs, fmt.Errorf("behaviour %q: "+format, append([]any{b.ID}, args...)...))
+		}
+		if !idForm.MatchString(b.ID) {
+			bug("the ID is not of the form area.words-with-dashes")
+		}
+		if seen[b.ID] {
+			bug("the ID is taken")
+		}
+		seen[b.ID] = true
+		for name, text := range map[string]string{"Title": b.Title, "Why": b.Why, "Causes": b.Causes, "Fix": b.Fix} {
+			if text == "" {
+				bug("%s is empty", name)
+			}
+		}
+		if len(b.Refs) == 0 {
+			bug("no reference: name the norm, or say \"project\"")
+		}
+		for _, r := range b.Refs {
+			if r.Doc == "" || r.Quote == "" {
+				bug("a reference without a document or without its quoted sentence")
+			}
+		}
+		if len(b.Checks) == 0 {
+			bug("no check")
+		}
+		for _, c := range b.Checks {
+			if len(c.Floors) == 0 {
+				bug("check %q has no evidence floor", c.Name)
+			}
+		}
+		if len(b.BrokenBy) == 0 {
+			bug("no fault breaks it: if you can't break it, it is no test")
+		}
+		if len(b.Traffic) == 0 {
+			bug("no traffic")
+		}
+		if b.Cost <= 0 || b.Resolution <= 0 {
+			bug("cost and resolution must be above 0")
+		}
+		if b.Topology.Replicas < 1 || b.Topology.Grace <= 0 {
+			bug("the topology needs replicas and a grace period")
+		}
+	}
+	slices.SortFunc(bugs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(bugs...)
+}

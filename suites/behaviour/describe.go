@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// describe is the scenario as the report tells it.
+func (r recording) describe() v1alpha1.Scenario {
+	s := r.meta.Scenario
+	out := v1alpha1.Scenario{
+		Name: s.Name, Topology: s.Topology.String(), Disruption: s.Disrupt.String(),
+		Recorded: v1alpha1.Span{From: r.meta.From, To: r.meta.To}, Behaviours: s.Behaviours,
+		Error: r.meta.Error,
+	}
+	if !r.recorded {
+		out.Notes = append(out.Notes, "not recorded")
+		return out
+	}
+	out.History = v1alpha1.HistoryDir + "/" + s.Name
+	out.Notes = append(out.Notes, r.case_.Timeline.Notes...)
+	if d := r.doubt(); d != "" {
+		out.Notes = append(out.Notes, d)
+	}
+	for _, t := range r.case_.Terminations {
+		out.Terminations = append(out.Terminations, describeTermination(t))
+	}
+	out.Streams = describeStreams(r.case_.Timeline.Samples)
+	rec := assertions.Reconcile(r.case_.Timeline)
+	out.Ledger = &v1alpha1.Ledger{
+		Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
+		Unmatched: len(rec.Unaccounted) + len(rec.Strange), Agrees: rec.Agrees(),
+	}
+	for _, e := range r.case_.Timeline.EventsOf(timeline.Pressure, "") {
+		out.Pressure = append(out.Pressure, describePressure(e))
+	}
+	return out
+}
+
+// String tells the topology in words.
+func (t Topology) String() string {
+	s := fmt.Sprintf("%d pods of the app; from D on ready and accepting for %s, then accepting for %s more; grace period %s", t.Replicas, t.MinDrain, t.Unready, t.Grace)
+	if t.MinReady > 0 {
+		s += fmt.Sprintf("; minReadySeconds %d", int(t.MinReady.Seconds()))
+	}
+	return s
+}
+
+func describeTermination(t assertions.Termination) v1alpha1.Termination {
+	at := func(i assertions.Instant) *v1alpha1.Instant {
+		if !i.Known() {
+			return nil
+		}
+		return &v1alpha1.Instant{At: v1alpha1.Duration(i.At), Err: v1alpha1.Duration(i.Err), Source: i.Source}
+	}
+	out := v1alpha1.Termination{
+		Pod: t.Name, UID: t.UID, Node: t.Node, IP: t.IP,
+		Deletion: at(t.Del), Drain: at(t.Drain), Endpoint: at(t.Endpoint), LastNew: at(t.LastNew), Exit: at(t.Exit), Net: at(t.Net),
+		Kill: &v1alpha1.Instant{At: v1alpha1.Duration(t.Kill), Source: t.Del.Source + " + grace period"},
+	}
+	if t.ExitCode >= 0 {
+		out.ExitCode = &t.ExitCode
+	}
+	return out
+}
+
+// describeStreams sums samples up by the profile's key: the direct streams to
+// the single targets are one line.
+func describeStreams(samples []timeline.Sample) []v1alpha1.Stream {
+	byKey := map[string]*v1alpha1.Stream{}
+	took := map[string][]time.Duration{}
+	for _, s := range samples {
+		key, _, _ := strings.Cut(s.Stream, "@")
+		st := byKey[key]
+		if st == nil {
+			st = &v1alpha1.Stream{Name: key, Outcomes: map[string]int{}}
+			byKey[key] = st
+		}
+		st.Attempts++
+		st.Outcomes[string(s.Outcome)]++
+		if s.Saturated {
+			st.Saturated++
+		}
+		if s.Failed() {
+			st.Failed++
+			continue
+		}
+		took[key] = append(took[key], s.End-s.Start)
+	}
+	out := make([]v1alpha1.Stream, 0, len(byKey))
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		st := byKey[key]
+		if d := took[key]; len(d) > 0 {
+			slices.Sort(d)
+			st.P50, st.P99 = v1alpha1.Duration(d[len(d)/2]), v1alpha1.Duration(d[len(d)*99/100])
+		}
+		out = append(out, *st)
+	}
+	return out
+}
+
+func describePressure(e timeline.Event) v1alpha1.Pressure {
+	number := func(key string) int {
+		n, err := strconv.Atoi(e.Attrs[key])
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	millis := func(key string) v1alpha1.Duration {
+		f, err := strconv.ParseFloat(e.Attrs[key], 64)
+		if err != nil {
+			return 0
+		}
+		return v1alpha1.Duration(f * float64(time.Millisecond))
+	}
+	return v1alpha1.Pressure{
+		Name: e.Name, Requests: number("requests"), OK: number("ok"), Errors: number("errors"),
+		Sockets: number("sockets"), P50: millis("p50ms"), P99: millis("p99ms"),
+	}
+}
+
+// controls are the proofs that this recording's clients could see: the
+// baseline of every scenario, and the kill of the control scenario.
+func (r recording) controls() []v1alpha1.Control {
+	if !r.recorded || r.case_.Steady == 0 || r.case_.Disturbed == 0 {
+		return nil
+	}
+	n, of := baseline(r.case_)
+	base := v1alpha1.Control{Name: "baseline", Path: r.meta.Scenario.Name, Attempts: of, Failed: n, Verdict: spec.Pass}
+	switch {
+	case n > 0:
+		base.Verdict, base.Reason = spec.Inconclusive, "requests failed before anything was disturbed"
+	case of == 0:
+		base.Verdict, base.Reason = spec.Inconclusive, "nothing was sent before the disruption"
+	}
+	out := []v1alpha1.Control{base}
+	if !r.meta.Scenario.Control() {
+		return out
+	}
+	seen := assertions.Sighted(r.case_)
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		c := v1alpha1.Control{Name: "abrupt-kill", Client: key, Failed: seen[key], Verdict: spec.Pass}
+		c.Path, _, _ = strings.Cut(key, "/")
+		if seen[key] == 0 {
+			c.Verdict, c.Reason = spec.Inconclusive, "this stream saw no failure within P of a SIGKILL"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// noRoute counts the dials to addresses of pods that were gone which ended as
+// "no route to host": from the pod's own node, and from another.
+func noRoute(r recording) (same, other int) {
+	gone := map[string]assertions.Termination{}
+	for _, t := range r.case_.Terminations {
+		if t.Exit.Known() {
+			gone[t.UID] = t
+		}
+	}
+	for _, s := range r.case_.Timeline.Samples {
+		_, uid, direct := strings.Cut(s.Stream, "@")
+		t, ok := gone[uid]
+		if !direct || !ok || s.Outcome != timeline.NoRoute || s.Start < t.Exit.At {
+			continue
+		}
+		if slices.Contains(r.meta.Clients, t.Node) {
+			same++
+		} else {
+			other++
+		}
+	}
+	return same, other
+}

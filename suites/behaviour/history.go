@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+// The files that stand beside the raw histories, so that a verdict can be
+// reached again from the recorded files alone.
+const (
+	runFile      = "run.json"
+	scenarioFile = "scenario.json"
+)
+
+// Run is what a report's directory says of the run as a whole. Its Report is
+// a skeleton: what was asked for and where it ran, without any verdict.
+type Run struct {
+	Report v1alpha1.ConformanceReport `json:"report"`
+	// Plan are the scenarios that the run meant to record.
+	Plan []Scenario `json:"plan"`
+	// Skipped are selected behaviours that the stage can't carry, by reason.
+	Skipped map[string]string `json:"skipped,omitempty"`
+}
+
+// Meta is what a scenario's directory says of its recording.
+type Meta struct {
+	Scenario Scenario  `json:"scenario"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	// Clients are the nodes that the clients ran on.
+	Clients []string `json:"clients,omitempty"`
+	// Ended: the recording came to its end. Without it the history stops
+	// where the run was stopped.
+	Ended bool `json:"ended"`
+	// Doubt is why nothing can be concluded, Error what broke; both are
+	// empty for a recording that went as planned.
+	Doubt string `json:"doubt,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func historyDir(dir, scenario string) string {
+	return filepath.Join(dir, v1alpha1.HistoryDir, scenario)
+}
+
+// writeJSON replaces a file as a whole, so that a killed run leaves either
+// the old one or the new one.
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", path, err)
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(tmp, path)
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readRun reads a report's directory.
+func readRun(dir string) (Run, error) {
+	var r Run
+	err := readJSON(filepath.Join(dir, runFile), &r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("%s holds no recorded run: %s is missing", dir, runFile)
+	}
+	return r, err
+}

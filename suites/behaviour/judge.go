@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Judge reaches the verdicts from a report's directory alone: a live run and
+// `lastcall report rejudge` both end here, so they can't differ.
+func Judge(dir string) (*v1alpha1.ConformanceReport, error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := Judgement{p: run.Report.Settings.P.D()}
+	for _, s := range run.Plan {
+		r, err := readRecording(dir, s, j.p)
+		if err != nil {
+			return nil, err
+		}
+		j.Add(r)
+	}
+	report := run.Report
+	if err := j.fill(&report, run); err != nil {
+		return nil, err
+	}
+	return &report, nil
+}
+
+// recording is one scenario, read back.
+type recording struct {
+	meta  Meta
+	case_ assertions.Case
+	// recorded: there is a history at all.
+	recorded bool
+}
+
+func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
+	r := recording{meta: Meta{Scenario: s}}
+	h := historyDir(dir, s.Name)
+	err := readJSON(filepath.Join(h, scenarioFile), &r.meta)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	tl, err := timeline.Read(h)
+	if err != nil {
+		return r, fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	r.recorded = true
+	r.case_ = assertions.NewCase(tl, p)
+	return r, nil
+}
+
+// Judgement judges recordings one by one, and then what lies between them.
+type Judgement struct {
+	p    time.Duration
+	recs []recording
+}
+
+// Add takes a recording in.
+func (j *Judgement) Add(r recording) { j.recs = append(j.recs, r) }
+
+// blind are the streams that the control did not see a death on, and why.
+// Without a recorded control every stream is blind.
+func (j *Judgement) blind() func(stream string) string {
+	seen := map[string]int{}
+	why := "no control was recorded: nobody knows whether this stream can see a death"
+	for _, r := range j.recs {
+		if !r.meta.Scenario.Control() || !r.recorded {
+			continue
+		}
+		if d := r.doubt(); d != "" {
+			why = "the control proves nothing: " + d
+			continue
+		}
+		for k, n := range assertions.Sighted(r.case_) {
+			seen[k] += n
+		}
+		why = "the abrupt kill of the control was not seen on this stream: it is blind"
+	}
+	return func(stream string) string {
+		if seen[stream] > 0 {
+			return ""
+		}
+		return stream + ": " + why
+	}
+}
+
+// doubt says why a recording can't carry a Pass; "" when it can.
+func (r recording) doubt() string {
+	c := r.case_
+	switch {
+	case r.meta.Doubt != "":
+		return r.meta.Doubt
+	case c.Steady == 0:
+		return "the steady gate never opened"
+	case c.Disturbed == 0:
+		return "nothing was disturbed"
+	case !r.meta.Ended:
+		return "the recording was stopped before its end"
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.AgentLost, "") {
+		return fmt.Sprintf("the agent %s was lost: %s", e.Attrs["agent"], e.Attrs["why"])
+	}
+	if n, of := baseline(c); of == 0 {
+		return "no baseline was recorded"
+	} else if n > 0 {
+		return fmt.Sprintf("the baseline was not clean: %d of %d requests failed before anything was disturbed", n, of)
+	}
+	if len(c.Timeline.Notes) > 0 {
+		return "the history is not whole: " + strings.Join(c.Timeline.Notes, "; ")
+	}
+	return ""
+}
+
+// baseline counts the failures, and all attempts, between the steady gate and
+// the first disruption.
+func baseline(c assertions.Case) (failed, of int) {
+	for _, s := range c.Timeline.Samples {
+		if s.Start < c.Steady || s.End >= c.Disturbed {
+			continue
+		}
+		of++
+		if s.Failed() {
+			failed++
+		}
+	}
+	return failed, of
+}
+
+// judge puts one behaviour's checks to its recording.
+func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behaviour {
+	out := entry(b)
+	out.Scenario, out.Recorded = r.meta.Scenario.Name, r.recorded
+	switch {
+	case r.meta.Error != "":
+		out.Verdict, out.Reason = spec.Error, r.meta.Error
+		return out
+	case !r.recorded:
+		out.Verdict, out.Reason = spec.Inconclusive, "the scenario was not recorded"
+		return out
+	}
+	verdict := spec.Skipped
+	for _, k := range b.Checks {
+		f := k.Run(r.case_)
+		verdict = spec.Worse(verdict, f.Verdict)
+		out.Findings = append(out.Findings, f)
+		if f.Verdict == spec.Inconclusive {
+			out.Reason = f.Actual
+		}
+	}
+	out.Verdict = verdict
+	if d := r.doubt(); d != "" && !(verdict == spec.Fail && r.cutShort()) {
+		// A violation stands, however the recording went on after it; but
+		// what was not clean before anything was disturbed proves nothing
+		// against anybody.
+		out.Verdict, out.Reason = spec.Inconclusive, d
+		return out
+	}
+	if b.Disrupt == r.meta.Scenario.Disrupt && r.meta.Scenario.Control() {
+		return out
+	}
+	var blindness []string
+	for _, p := range b.Traffic {
+		if why := blind(p.Key()); why != "" {
+			blindness = append(blindness, why)
+		}
+	}
+	if len(blindness) > 0 && verdict == spec.Pass {
+		out.Verdict, out.Reason = spec.Inconclusive, strings.Join(blindness, "; ")
+	}
+	return out
+}
+
+// cutShort: the recording was sound as far as it goes.
+func (r recording) cutShort() bool {
+	n, of := baseline(r.case_)
+	return r.meta.Doubt == "" && r.case_.Steady != 0 && n == 0 && of > 0
+}
+
+// entry is a behaviour in a report, before its verdict.
+func entry(b Behaviour) v1alpha1.Behaviour {
+	return v1alpha1.Behaviour{
+		ID: b.ID, Title: b.Title, Level: b.Level, Refs: b.Refs,
+		Why: b.Why, Causes: b.Causes, Fix: b.Fix,
+	}
+}
+
+// verdicts judges every behaviour of every recording, in order of the IDs.
+func (j *Judgement) verdicts() ([]v1alpha1.Behaviour, error) {
+	var out []v1alpha1.Behaviour
+	blind := j.blind()
+	for _, r := range j.recs {
+		for _, id := range r.meta.Scenario.Behaviours {
+			b, ok := Find(id)
+			if !ok {
+				return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
+			}
+			out = append(out, r.judge(b, blind))
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// fill writes verdicts and evidence into a report.
+func (j *Judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
+	verdicts, err := j.verdicts()
+	if err != nil {
+		return err
+	}
+	report.Behaviours = verdicts
+	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
+		if b, ok := Find(id); ok {
+			e := entry(b)
+			e.Verdict, e.Reason = spec.Skipped, run.Skipped[id]
+			report.Behaviours = append(report.Behaviours, e)
+		}
+	}
+	report.Scenarios, report.Controls = nil, nil
+	var spread []time.Duration
+	for _, r := range j.recs {
+		report.Scenarios = append(report.Scenarios, r.describe())
+		report.Controls = append(report.Controls, r.controls()...)
+		if r.recorded {
+			spread = append(spread, assertions.Propagation(r.case_.Terminations)...)
+			if report.Egress != nil {
+				same, other := noRoute(r)
+				report.Egress.NoRouteSameNode += same
+				report.Egress.NoRouteOtherNode += other
+			}
+		}
+	}
+	report.Propagation = nil
+	if len(spread) > 0 {
+		slices.Sort(spread)
+		report.Propagation = &v1alpha1.Propagation{
+			N: len(spread), Median: v1alpha1.Duration(spread[len(spread)/2]), Worst: v1alpha1.Duration(spread[len(spread)-1]),
+		}
+	}
+	report.Conclude()
+	return nil
+}

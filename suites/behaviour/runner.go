@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// The budgets of a recording. None of them is normative.
+const (
+	// steadyBudget is how long the streams may take to run clean.
+	steadyBudget = 60 * time.Second
+	// baselineFor is the undisturbed stretch before the first disruption.
+	baselineFor = 5 * time.Second
+	// tailFor is how much longer than the last exit + P the load goes on.
+	tailFor = 2 * time.Second
+	// ledgerBudget is how long the ledger's tail may take to arrive.
+	ledgerBudget = 15 * time.Second
+	// cleanupBudget bounds the removal of a scenario after it ended, also
+	// when the run was cancelled.
+	cleanupBudget = 90 * time.Second
+	// share is how much of the machine the scenarios that run side by side
+	// may take together: a generator that starves lies.
+	share = 0.6
+)
+
+// Stage is where scenarios are recorded: a cluster, or a host.
+type Stage interface {
+	// Skip says why the stage can't carry a behaviour; "" if it can.
+	Skip(b Behaviour) string
+	// Describe says where the run takes place.
+	Describe(ctx context.Context) (v1alpha1.Environment, error)
+	// Open brings a scenario's topology up, ready and observed, not yet
+	// under load. What it sees from then on goes to the sink.
+	Open(ctx context.Context, s Scenario, sink *Sink) (Ground, error)
+	// Close proves that nothing leaked, and removes what Open shared.
+	Close(ctx context.Context) (*v1alpha1.Egress, error)
+}
+
+// Ground is one scenario's topology, standing.
+type Ground interface {
+	// Start begins the traffic. It returns the names of the streams, and
+	// the nodes that the clients run on.
+	Start(ctx context.Context) (streams, nodes []string, err error)
+	// Disrupt does what the scenario says, and returns when everything that
+	// it ended is gone.
+	Disrupt(ctx context.Context) error
+	// Stop ends the pacing and returns when nothing is in flight.
+	Stop(ctx context.Context) error
+	// Close removes the topology.
+	Close(ctx context.Context) error
+}
+
+// Config is what a run is asked for.
+type Config struct {
+	Stage Stage
+	// Dir is the report's directory. It must not hold another run.
+	Dir string
+	// Selected are the behaviours; Fault breaks the reference component.
+	Selected []Behaviour
+	Fault    spec.Fault
+	Isolate  bool
+	// Report is the skeleton of the report: what was asked for.
+	Report v1alpha1.ConformanceReport
+	// Progress is told what is being done, for people.
+	Progress func(Progress)
+}
+
+// Progress is what a person who waits wants to know.
+type Progress struct {
+	// Scenario and Step say what is going on; Of counts the scenarios.
+	Scenario string
+	Step     string
+	N, Of    int
+	// Left is about how long the run still takes.
+	Left time.Duration
+	// Samples and Failed are the scenario's so far.
+	Samples, Failed int
+}
+
+// Recorder records the scenarios of a run.
+type Recorder struct {
+	cfg  Config
+	run  Run
+	done map[string]chan struct{}
+
+	mu        sync.Mutex
+	remaining map[string]time.Duration
+}
+
+// NewRecorder plans a run. What a stage can't carry is skipped with its
+// reason; a plan with nothing to record is an error.
+func NewRecorder(cfg Config) (*Recorder, error) {
+	if err := Validate(Catalogue()); err != nil {
+		return nil, fmt.Errorf("the catalogue is broken: %w", err)
+	}
+	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, remaining: map[string]time.Duration{}}
+	r.run = Run{Report: cfg.Report, Skipped: map[string]string{}}
+	var take []Behaviour
+	for _, b := range cfg.Selected {
+		if why := cfg.Stage.Skip(b); why != "" {
+			r.run.Skipped[b.ID] = why
+			continue
+		}
+		take = append(take, b)
+	}
+	if len(take) == 0 {
+		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
+	}
+	r.run.Plan = Fold(withControl(take), cfg.Fault, cfg.Isolate)
+	for _, s := range r.run.Plan {
+		r.done[s.Name] = make(chan struct{})
+		r.remaining[s.Name] = s.Estimate()
+	}
+	return r, nil
+}
+
+// withControl adds the control to a selection that lacks it: without it every
+// stream is blind (rule 8).
+func withControl(selected []Behaviour) []Behaviour {
+	for _, b := range selected {
+		if b.Level == spec.Control {
+			return selected
+		}
+	}
+	for _, b := range Catalogue() {
+		if b.Level == spec.Control {
+			return append(selected, b)
+		}
+	}
+	return selected
+}
+
+// Plan are the scenarios that will be recorded.
+func (r *Recorder) Plan() []Scenario { return r.run.Plan }
+
+// Skipped are the selected behaviours that won't be recorded, with reasons.
+func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
+
+// Done is closed when a scenario's recording has ended, however it did.
+func (r *Recorder) Done(scenario string) <-chan struct{} { return r.done[scenario] }
+
+// Record records all scenarios, and returns what broke the run as a whole.
+// What was recorded stays in the report's directory whatever happens.
+func (r *Recorder) Record(ctx context.Context) error {
+	start := time.Now()
+	if err := os.MkdirAll(filepath.Join(r.cfg.Dir, v1alpha1.HistoryDir), 0o755); err != nil {
+		return fmt.Errorf("the report's directory: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.cfg.Dir, runFile)); err == nil {
+		return fmt.Errorf("%s already holds a run: nothing that was recorded is written over", r.cfg.Dir)
+	}
+	env, err := r.cfg.Stage.Describe(ctx)
+	if err != nil {
+		return fmt.Errorf("describing the stage: %w", err)
+	}
+	env.Load = &v1alpha1.Load{Begin: loadAverage()}
+	r.run.Report.Environment = env
+	if err := r.save(); err != nil {
+		return err
+	}
+	r.recordAll(ctx)
+	r.say("", "removing what the run made", 0, 0)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
+	defer cancel()
+	egress, err := r.cfg.Stage.Close(cleanup)
+	r.run.Report.Egress = egress
+	if err != nil {
+		r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
+	}
+	if ctx.Err() != nil {
+		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run was stopped: %v", context.Cause(ctx)))
+	}
+	env.Load.End = loadAverage()
+	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
+	return r.save()
+}
+
+func (r *Recorder) save() error {
+	return writeJSON(filepath.Join(r.cfg.Dir, runFile), r.run)
+}
+
+// recordAll records the control alone and then the rest side by side, as far
+// as their CPU cost allows.
+func (r *Recorder) recordAll(ctx context.Context) {
+	const milli = 1000
+	capacity := int64(float64(runtime.NumCPU()) * share * milli)
+	gate := semaphore.NewWeighted(capacity)
+	var wg sync.WaitGroup
+	for i, s := range r.run.Plan {
+		weight := min(int64(s.Cost*milli), capacity)
+		if s.Control() {
+			weight = capacity
+		}
+		if err := gate.Acquire(ctx, weight); err != nil {
+			close(r.done[s.Name])
+			continue
+		}
+		wg.Go(func() {
+			defer gate.Release(weight)
+			defer close(r.done[s.Name])
+			r.record(ctx, s, i+1)
+		})
+	}
+	wg.Wait()
+}
+
+// record records one scenario and leaves its Meta beside its history.
+func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
+	meta := Meta{Scenario: s, From: time.Now().UTC()}
+	dir := historyDir(r.cfg.Dir, s.Name)
+	path := filepath.Join(dir, scenarioFile)
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = writeJSON(path, meta)
+	}
+	if err == nil {
+		err = r.recordIn(ctx, dir, &meta, n)
+	}
+	meta.To = time.Now().UTC()
+	switch {
+	case err == nil:
+		meta.Ended = true
+	case ctx.Err() != nil:
+		// Stopped by a person: the history says as much, and is kept.
+	default:
+		meta.Error = err.Error()
+	}
+	if err := writeJSON(path, meta); err != nil {
+		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
+	}
+	r.mu.Lock()
+	delete(r.remaining, s.Name)
+	r.mu.Unlock()
+}
+
+func (r *Recorder) fault(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
+}
+
+// recordIn is the recording itself: up, load, steady, baseline, disruption,
+// tail, stop.
+func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) (err error) {
+	s := meta.Scenario
+	rec, err := timeline.NewRecorder(dir, timeline.Monotonic())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rec.Close()) }()
+	sink := newSink(rec)
+	say := func(step string) {
+		samples, failed := sink.Counts()
+		r.sayOf(s.Name, step, n, samples, failed)
+	}
+
+	say("bringing the pods up")
+	ground, err := r.cfg.Stage.Open(ctx, s, sink)
+	if ground != nil {
+		defer func() {
+			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
+			defer cancel()
+			if cerr := ground.Close(cleanup); cerr != nil {
+				r.fault(fmt.Errorf("scenario %s: removing it: %w", s.Name, cerr))
+			}
+		}()
+	}
+	if err != nil {
+		return fmt.Errorf("bringing the topology up: %w", err)
+	}
+	streams, nodes, err := ground.Start(ctx)
+	if err != nil {
+		return fmt.Errorf("starting the load: %w", err)
+	}
+	meta.Clients = nodes
+
+	say(fmt.Sprintf("%d streams running; waiting until all are clean", len(streams)))
+	if err := sink.awaitSteady(ctx, streams, steadyBudget); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		meta.Doubt = fmt.Sprintf("the steady gate never opened: %v", err)
+		return nil
+	}
+	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
+	say("steady; recording the baseline")
+	if err := pause(ctx, baselineFor); err != nil {
+		return err
+	}
+	say(s.Disrupt.String())
+	if err := ground.Disrupt(ctx); err != nil {
+		return fmt.Errorf("%s: %w", s.Disrupt, err)
+	}
+	say("recording the tail")
+	if err := pause(ctx, r.cfg.Report.Settings.P.D()+tailFor); err != nil {
+		return err
+	}
+	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
+	if err := ground.Stop(ctx); err != nil {
+		return fmt.Errorf("ending the load: %w", err)
+	}
+	if !s.killsLedger() {
+		// What is missing after this, the check on the ledger will say.
+		_ = sink.awaitLedger(ctx, ledgerBudget)
+	}
+	say("recorded")
+	return sink.Err()
+}
+
+// killsLedger: where requests are cut on purpose both sides can't agree on
+// every ID, so nobody waits for it.
+func (s Scenario) killsLedger() bool { return s.Control() || s.Fault != "" }
+
+func (r *Recorder) sayOf(scenario, step string, n, samples, failed int) {
+	if r.cfg.Progress == nil {
+		return
+	}
+	r.mu.Lock()
+	left := time.Duration(0)
+	for _, d := range r.remaining {
+		left += d
+	}
+	r.mu.Unlock()
+	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: left, Samples: samples, Failed: failed})
+}
+
+func (r *Recorder) say(scenario, step string, samples, failed int) {
+	r.sayOf(scenario, step, 0, samples, failed)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Scenario is what is recorded once: the behaviours with the same topology,
+// disruption and fault, under the union of their traffic.
+type Scenario struct {
+	// Name is derived: the disruption and a hash of what makes the scenario.
+	Name       string             `json:"name"`
+	Topology   Topology           `json:"topology"`
+	Disrupt    disrupt.Disruption `json:"disrupt"`
+	Fault      spec.Fault         `json:"fault,omitempty"`
+	Traffic    []load.Profile     `json:"traffic"`
+	Behaviours []string           `json:"behaviours"`
+	// Cost is the largest of its behaviours', in cores.
+	Cost float64 `json:"cost"`
+	// Resolution is the finest of its behaviours'.
+	Resolution time.Duration `json:"resolution"`
+}
+
+// Control says whether the scenario is the control of rule 8: an abrupt kill
+// that every stream of the run must see.
+func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }
+
+// Fold folds behaviours into scenarios, the control first. With isolate each
+// behaviour is recorded apart. The control takes the union of everybody's
+// traffic, because a blind stream makes its behaviours Inconclusive.
+func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
+	type key struct {
+		t Topology
+		d disrupt.Disruption
+		i string
+	}
+	byKey := map[key]*Scenario{}
+	var order []key
+	for _, b := range selected {
+		k := key{t: b.Topology, d: b.Disrupt}
+		if isolate {
+			k.i = b.ID
+		}
+		s := byKey[k]
+		if s == nil {
+			s = &Scenario{Topology: b.Topology, Disrupt: b.Disrupt, Fault: fault, Resolution: b.Resolution}
+			byKey[k] = s
+			order = append(order, k)
+		}
+		s.Behaviours = append(s.Behaviours, b.ID)
+		s.Traffic = union(s.Traffic, b.Traffic)
+		s.Cost = max(s.Cost, b.Cost)
+		s.Resolution = min(s.Resolution, b.Resolution)
+	}
+	out := make([]Scenario, 0, len(order))
+	for _, k := range order {
+		s := *byKey[k]
+		if s.Control() {
+			for _, b := range selected {
+				s.Traffic = union(s.Traffic, sighting(b.Traffic))
+			}
+		}
+		slices.Sort(s.Behaviours)
+		s.Name = s.name()
+		out = append(out, s)
+	}
+	slices.SortStableFunc(out, func(a, b Scenario) int {
+		if a.Control() != b.Control() {
+			if a.Control() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+// sighting is traffic at the rate that shows a death: whether a stream can
+// see is no question of its rate, and a control that starves proves nothing.
+func sighting(ps []load.Profile) []load.Profile {
+	out := slices.Clone(ps)
+	for i := range out {
+		out[i].Rate = min(out[i].Rate, 60)
+	}
+	return out
+}
+
+// union joins profiles: those that differ only in rate are one, at the larger.
+func union(a, b []load.Profile) []load.Profile {
+	out := slices.Clone(a)
+	for _, p := range b {
+		i := slices.IndexFunc(out, func(q load.Profile) bool { return q.Key() == p.Key() })
+		if i < 0 {
+			out = append(out, p)
+			continue
+		}
+		out[i].Rate = max(out[i].Rate, p.Rate)
+	}
+	slices.SortFunc(out, func(x, y load.Profile) int { return cmp.Compare(x.Key(), y.Key()) })
+	return out
+}
+
+func (s Scenario) name() string {
+	id := struct {
+		T Topology
+		D disrupt.Disruption
+		F spec.Fault
+		B []string
+	}{s.Topology, s.Disrupt, s.Fault, s.Behaviours}
+	b, err := json.Marshal(id)
+	if err != nil {
+		// Plain data: it can't fail to marshal, and a name must be had.
+		b = fmt.Append(nil, id)
+	}
+	sum := sha256.Sum256(b)
+	return strings.ToLower(string(s.Disrupt.Kind)) + "-" + hex.EncodeToString(sum[:])[:6]
+}
+
+// Select picks behaviours by label and by ID; neither means all. An unknown
+// ID or a label that nothing has is an error that names what there is.
+func Select(all []Behaviour, labels, ids []string) ([]Behaviour, error) {
+	var out []Behaviour
+	used := map[string]bool{}
+	for _, b := range all {
+		take := len(labels) == 0 && len(ids) == 0
+		for _, l := range labels {
+			if slices.Contains(b.Labels, l) {
+				take, used["label "+l] = true, true
+			}
+		}
+		if slices.Contains(ids, b.ID) {
+			take, used["behaviour "+b.ID] = true, true
+		}
+		if take {
+			out = append(out, b)
+		}
+	}
+	for _, l := range labels {
+		if !used["label "+l] {
+			return nil, fmt.Errorf("no behaviour has the label %q: `lastcall list` shows them", l)
+		}
+	}
+	for _, id := range ids {
+		if !used["behaviour "+id] {
+			return nil, fmt.Errorf("no behaviour is called %q: `lastcall list` shows them", id)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// The steady gate: each stream needs this many clean samples in a row, fewer
+// where its requests are slow by design, before a disruption may begin.
+const (
+	steadyRun     = 20
+	steadyRunSlow = 4
+)
+
+// Sink takes everything that is seen of one scenario: it records it and
+// watches the streams for the steady gate.
+type Sink struct {
+	rec *timeline.Recorder
+
+	mu      sync.Mutex
+	err     error
+	streams map[string]*streamState
+	samples int
+	failed  int
+	wanted  map[string]bool // answered request IDs whose ledger entry is due
+}
+
+type streamState struct {
+	clean int
+	last  string
+}
+
+func newSink(rec *timeline.Recorder) *Sink {
+	return &Sink{rec: rec, streams: map[string]*streamState{}, wanted: map[string]bool{}}
+}
+
+// Emit records what an agent or an observer saw. offset is what its clock
+// lacks to this process's; 0 for what shares its boot.
+func (k *Sink) Emit(r timeline.Record, offset time.Duration) {
+	err := k.rec.Emit(r, offset)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil && k.err == nil {
+		k.err = err
+	}
+	switch {
+	case r.Sample != nil:
+		k.watch(r.Sample)
+	case r.Entry != nil && r.Entry.Step == timeline.Done && r.Entry.Whole:
+		k.settle(r.Entry.ID)
+	}
+}
+
+// Event records an event of the suite's own, now.
+func (k *Sink) Event(e timeline.Event) {
+	e.At = timeline.Monotonic()
+	k.Emit(timeline.Record{Event: &e}, 0)
+}
+
+func (k *Sink) watch(s *timeline.Sample) {
+	k.samples++
+	st := k.streams[s.Stream]
+	if st == nil {
+		st = &streamState{}
+		k.streams[s.Stream] = st
+	}
+	if s.Failed() {
+		k.failed++
+		st.clean, st.last = 0, fmt.Sprintf("%s (%s) %s", s.Outcome, s.Phase, s.Err)
+		return
+	}
+	st.clean++
+	k.settle(s.ID)
+}
+
+// settle pairs an answered request with the end of its ledger entry: the
+// first of the two leaves its ID, the second takes it away.
+func (k *Sink) settle(id string) {
+	if k.wanted[id] {
+		delete(k.wanted, id)
+		return
+	}
+	k.wanted[id] = true
+}
+
+// Err is the first error of the recorder.
+func (k *Sink) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// Counts are the samples so far, and the failures among them.
+func (k *Sink) Counts() (samples, failed int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.samples, k.failed
+}
+
+// awaitSteady waits until every stream has run clean for long enough.
+func (k *Sink) awaitSteady(ctx context.Context, streams []string, budget time.Duration) error {
+	return await(ctx, budget, func() (bool, string) { return k.steady(streams) })
+}
+
+func (k *Sink) steady(streams []string) (bool, string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var waiting []string
+	for _, name := range streams {
+		st := k.streams[name]
+		need := steadyRun
+		if !strings.HasSuffix(strings.SplitN(name, "@", 2)[0], "/get") {
+			need = steadyRunSlow
+		}
+		switch {
+		case st == nil:
+			waiting = append(waiting, name+" sent nothing yet")
+		case st.clean < need:
+			w := fmt.Sprintf("%s: %d of %d clean in a row", name, st.clean, need)
+			if st.last != "" {
+				w += ", last failure: " + st.last
+			}
+			waiting = append(waiting, w)
+		}
+	}
+	slices.Sort(waiting)
+	if len(waiting) > 3 {
+		waiting = append(waiting[:3], fmt.Sprintf("and %d more", len(waiting)-3))
+	}
+	return len(waiting) == 0, strings.Join(waiting, "; ")
+}
+
+// awaitLedger waits until each answered request has its ledger entry, and
+// each whole entry its client.
+func (k *Sink) awaitLedger(ctx context.Context, budget time.Duration) error {
+	return await(ctx, budget, func() (bool, string) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return len(k.wanted) == 0, fmt.Sprintf("%d request IDs are told by one side only", len(k.wanted))
+	})
+}
+
+// await polls a condition until it holds, the budget is spent, or ctx ends.
+// The error says what was seen last.
+func await(ctx context.Context, budget time.Duration, cond func() (bool, string)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("not within %s", budget))
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, last := cond()
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last seen: %s", context.Cause(ctx), last)
+		case <-tick.C:
+		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

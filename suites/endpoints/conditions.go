@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package endpoints holds the behaviours of the service network.
+package endpoints
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// KEP-1672, Design Details: "any pod with a deletion timestamp will have
+// condition.terminating = true", "any terminating pod must have
+// condition.ready = false".
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "endpoints.conditions",
+	Title: "An endpoint's ready, serving and terminating go through legal states only",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "KEP-1672", Section: "Design Details", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
+		Quote: "any pod with a deletion timestamp will have condition.terminating = true; any terminating pod must have condition.ready = false; the new `serving` condition is set based on pod readiness regardless of terminating state.",
+	}, {
+		Doc: "EndpointSlice API", Section: "EndpointConditions.ready", URL: "https://kubernetes.io/docs/reference/kubernetes-api/service-resources/endpoint-slice-v1/",
+		Quote: "In general, an endpoint should be marked ready if it is serving and not terminating, though this can be overridden in some cases, such as when the associated Service has set the publishNotReadyAddresses flag.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services},
+
+	Why:    "Everything that routes by EndpointSlices (kube-proxy, meshes, gateways, load balancer controllers) decides by these three bits. One that lies sends traffic to the dying, or takes the last resort away.",
+	Causes: "A controller of one's own that writes EndpointSlices, or a cluster whose endpoint slice controller lags.",
+	Fix:    "Derive ready = serving and not terminating; set terminating from the deletion timestamp and never take it back; serving is the pod's readiness.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
+	},
+	Checks:     []assertions.Check{assertions.LegalConditions()},
+	BrokenBy:   []spec.Fault{slicewriter.TerminatingGoesBack, slicewriter.AlwaysReady},
+	Cost:       0.2,
+	Resolution: 60 * time.Millisecond,
+})

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoints
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// KEP-1669, Proposal: "When the traffic policy is "Cluster" and some
+// endpoints are terminating, all traffic should be routed to the ready
+// endpoints that are not terminating.."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "endpoints.prefers-ready",
+	Title: "While ready endpoints exist, no new connection goes to a terminating one after P",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "KEP-1669", Section: "Proposal, only some endpoints terminating when traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
+		Quote: "When the traffic policy is \"Cluster\" and some endpoints are terminating, all traffic should be routed to the ready endpoints that are not terminating..",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
+
+	Why:    "A terminating pod can promise to serve for as long as the service network needs to move on, and no longer. If the network takes longer than P, no drain of the pod's can be long enough.",
+	Causes: "kube-proxy starved of CPU, a watch that lags, a very large number of Services with slow syncs, or EndpointSlices that go on saying ready.",
+	Fix:    "Look at the measured propagation in the report first. Then at kube-proxy's sync durations (kubeproxy_sync_proxy_rules_duration_seconds) and at who writes the EndpointSlices.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
+	},
+	Checks:     []assertions.Check{assertions.PrefersReady()},
+	BrokenBy:   []spec.Fault{slicewriter.AlwaysReady},
+	Cost:       0.5,
+	Resolution: 60 * time.Millisecond,
+})

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.abrupt-death",
+	Title: "The suite sees a SIGKILL as a failure, with every kind of client and on every path",
+	Level: spec.Control,
+	Refs: []spec.Ref{{
+		Doc: "project", Section: "design, rule 8",
+		Quote: "an abrupt kill that must be seen as a failure by each kind of client on each path that the run uses: a blind one makes its behaviours Inconclusive",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services},
+
+	Why:    "A suite that can't see a death passes everything. Before any verdict is believed, a container is killed with SIGKILL and every stream of the run must report a failure.",
+	Causes: "A client that retries behind your back, traffic that never reaches the victim, a kill that does not kill.",
+	Fix:    "This is about the suite and its way to the system, not about the system: look at the stream that is named and at what stands between it and the pod.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  disrupt.KillOne(),
+	// The runner adds the traffic of everything else that was selected.
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
+	},
+	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
+	BrokenBy:   []spec.Fault{disrupt.KillMisses},
+	Cost:       0.6,
+	Resolution: 20 * time.Millisecond,
+})

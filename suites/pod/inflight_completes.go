@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// inflightTakes is long enough for many to be in flight at any instant, and
+// shorter than any drain.
+const inflightTakes = 2 * time.Second
+
+// RFC 9112 section 8: "A message that uses a valid Content-Length is
+// incomplete if the size of the message body received (in octets) is less
+// than the value given by Content-Length."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.inflight-completes",
+	Title: "What was begun before the drain ends whole",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
+		Quote: "Pods that shut down slowly should not continue to serve regular traffic and should start terminating and finish processing open connections.",
+	}, {
+		Doc: "RFC 9112", Section: "8", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-8",
+		Quote: "A message that uses a valid Content-Length is incomplete if the size of the message body received (in octets) is less than the value given by Content-Length.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
+
+	Why:    "A download that is cut, an upload that is dropped half-way or a request that was accepted and never answered is lost work, and for what is not idempotent nobody knows whether it was done.",
+	Causes: "The process exits at SIGTERM, or its shutdown closes connections instead of waiting for the requests on them; sometimes replies are waited for and uploads are not.",
+	Fix:    "Track requests in flight and leave only when none is left or a deadline is reached that lies before the kubelet's SIGKILL.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Chunked, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Continue, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Upload, Rate: 6, Takes: inflightTakes},
+	},
+	Checks:     []assertions.Check{assertions.CompletesInflight()},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.ExitOnSigterm},
+	Cost:       0.5,
+	Resolution: 60 * time.Millisecond,
+})

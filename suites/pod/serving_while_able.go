@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// KEP-1672, Design Details: "serving is identical to ready except that it is
+// set regardless of the terminating state of endpoints. This condition should
+// be set to true for a ready endpoint that is terminating."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.serving-while-able",
+	Title: "Readiness stays true while a terminating pod can serve, and fails before its listener goes",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "project", Section: "after KEP-1672, Design Details", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
+		Quote: "serving is identical to ready except that it is set regardless of the terminating state of endpoints. This condition should be set to true for a ready endpoint that is terminating.",
+	}, {
+		Doc: "KEP-1669", Section: "Proposal", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
+		Quote: "all traffic should be sent to terminating Pods that are still Ready",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
+
+	Why:    "When all endpoints of a Service terminate, the service network falls back to those that still say `serving`. A pod that cuts its readiness at SIGTERM takes this last resort away although it could serve; one whose listener goes while it still says `serving` invites connections that it refuses.",
+	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives, or a readiness probe on another port than the one that serves, which outlives it.",
+	Fix:    "Keep readiness true during the minimum drain; then fail it; wait for the probe's period times its threshold; then close the listener.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
+	},
+	Checks:     []assertions.Check{assertions.ServesWhileAccepting()},
+	BrokenBy:   []spec.Fault{echo.UnreadyOnSigterm, echo.ListenerBeforeReady},
+	Cost:       0.4,
+	Resolution: 20 * time.Millisecond,
+})

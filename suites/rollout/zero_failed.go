@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout holds the behaviours of a rolling update.
+package rollout
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Kubernetes documentation, Performing a Rolling Update: "A rolling update
+// allows a Deployment update to take place with zero downtime."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "rollout.zero-failed",
+	Title: "A rolling update under load loses no request",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "Kubernetes documentation", Section: "Performing a Rolling Update", URL: "https://kubernetes.io/docs/tutorials/kubernetes-basics/update/update-intro/",
+		Quote: "A rolling update allows a Deployment update to take place with zero downtime. It does this by incrementally replacing the current Pods with new ones.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"core"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
+
+	Why:    "This is what people mean by a zero-downtime deployment, and what nearly nobody measures: every request, on new and on reused connections, from the first SIGTERM to the last exit and P after it.",
+	Causes: "Any of the pod's or the service network's single faults: a listener that closes at SIGTERM, work that is cut, idle connections closed under a request, readiness that comes before the pod can serve, a propagation that outlasts the drain.",
+	Fix:    "Look at the culprits: `refused` and `no route` mean that the listener went too early (pod.accept-after-sigterm); `truncated` and `reset` that work was cut (pod.inflight-completes); failures long after a pod's exit, that the service network lags (endpoints.prefers-ready).",
+
+	Topology: behaviour.Rolling,
+	Disrupt:  disrupt.RollingUpdate(),
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},
+		{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
+		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 150},
+	},
+	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener},
+	Cost:       1.0,
+	Resolution: 60 * time.Millisecond,
+})
