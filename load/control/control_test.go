@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/gleak"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/control"
+)
+
+func leakCheck(t *testing.T) {
+	t.Helper()
+	before := gleak.Goroutines()
+	t.Cleanup(func() {
+		gomega.NewWithT(t).Eventually(gleak.Goroutines).WithTimeout(5 * time.Second).ShouldNot(gleak.HaveLeaked(before))
+	})
+}
+
+// generator's streams run until they are stopped, and then until they are let go.
+type generator struct {
+	mu      sync.Mutex
+	handles map[string]*handle
+}
+
+type handle struct {
+	emit func(timeline.Sample)
+	stop chan struct{}
+	once sync.Once
+	done chan struct{}
+}
+
+func (h *handle) Stop()                 { h.once.Do(func() { close(h.stop) }) }
+func (h *handle) Done() <-chan struct{} { return h.done }
+
+func (g *generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sample)) (load.Handle, error) {
+	if s.Addr == "bad" {
+		return nil, errors.New("address \"bad\"")
+	}
+	h := &handle{emit: emit, stop: make(chan struct{}), done: make(chan struct{})}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.handles[s.Name] = h
+	context.AfterFunc(ctx, func() { g.finish(s.Name) })
+	return h, nil
+}
+
+func (g *generator) finish(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.handles[name]
+	select {
+	case <-h.done:
+	default:
+		close(h.done)
+	}
+}
+
+type presser struct{}
+
+func (presser) Press(_ context.Context, p control.Pressure) (timeline.Event, error) {
+	if p.QPS == 13 {
+		return timeline.Event{}, errors.New("no luck")
+	}
+	return timeline.Event{Kind: timeline.Pressure, Attrs: map[string]string{"requests": "7"}}, nil
+}
+
+type signaller struct{}
+
+func (signaller) Signal(_ context.Context, s control.Signal) ([]int, error) {
+	if s.Pod == "none" {
+		return nil, fmt.Errorf("pod none: %w", fs.ErrNotExist)
+	}
+	return []int{42}, nil
+}
+
+type agent struct {
+	*control.Server
+	addr      string
+	authority *control.Authority
+	client    control.Credentials
+	gen       *generator
+	end       func()
+}
+
+func start(t *testing.T) *agent {
+	t.Helper()
+	leakCheck(t)
+	a, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := a.Server("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := a.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spool, err := control.NewSpool(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gen := &generator{handles: map[string]*handle{}}
+	s := &control.Server{Role: "probe", Node: "n", Pod: "p", Version: "v", Spool: spool, Generator: gen, Presser: presser{}, Signaller: signaller{}, Log: log.New(t.Output(), "", 0)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l, server, 300*time.Millisecond) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		spool.Close()
+	})
+	t.Cleanup(end)
+	return &agent{s, l.Addr().String(), a, client, gen, end}
+}
+
+func dial(t *testing.T, a *agent, d control.DialFunc) *control.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := control.Dial(ctx, a.addr, d, a.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func event(i int) timeline.Record {
+	return timeline.Record{Event: &timeline.Event{At: time.Duration(i), Source: "test", Kind: timeline.Marker, Name: strings.Repeat("x", i%200)}}
+}
+
+// breaking cuts its connection after n bytes, wherever that is in a line.
+type breaking struct {
+	net.Conn
+	left int
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.Conn.Close()
+		return 0, errors.New("cut by the test")
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func TestFollowLosesAndRepeatsNothing(t *testing.T) {
+	a := start(t)
+	var dials atomic.Int64
+	c := dial(t, a, func(ctx context.Context) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.addr)
+		// The handshake and the header need some 1.5 kB.
+		return &breaking{conn, 4000 + 777*int(dials.Add(1))}, err
+	})
+	const n = 2000
+	go func() {
+		for i := 1; i <= n; i++ {
+			a.Emit(event(i))
+			if i%100 == 0 {
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	next := 1
+	err := c.Follow(ctx, func(r timeline.Record) error {
+		if int(r.Event.At) != next {
+			return fmt.Errorf("got %d, want %d", r.Event.At, next)
+		}
+		next++
+		if next > n {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil || next != n+1 {
+		t.Errorf("%v after %d records", err, next-1)
+	}
+	if dials.Load() < 10 {
+		t.Errorf("only %d connections: the test broke too few", dials.Load())
+	}
+	t.Logf("%d connections", dials.Load())
+}
+
+func TestFollowEnds(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	a.Emit(event(1))
+	got := make(chan int, 10)
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Follow(context.Background(), func(r timeline.Record) error { got <- int(r.Event.At); return nil })
+	}()
+	if <-got != 1 {
+		t.Error("not the first record")
+	}
+	a.Emit(event(2))
+	if err := c.CatchUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(got) != 1 {
+		t.Errorf("CatchUp returned with %d records", len(got))
+	}
+	a.end()
+	if err := <-done; err != nil {
+		t.Errorf("an agent that left in order: %v", err)
+	}
+	why := errors.New("mine")
+	b := start(t)
+	cb := dial(t, b, nil)
+	b.Emit(event(1))
+	if err := cb.Follow(t.Context(), func(timeline.Record) error { return why }); err != why {
+		t.Error(err)
+	}
+	if cb.Taken() != 0 {
+		t.Error("a record that fn refused counts as taken")
+	}
+}
+
+func TestLostAgent(t *testing.T) {
+	a := start(t)
+	var cut atomic.Bool
+	c := dial(t, a, func(ctx context.Context) (net.Conn, error) {
+		if cut.Load() {
+			return nil, errors.New("cut by the test")
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.addr)
+		return &breaking{conn, 5000}, err
+	})
+	c.Patience = 500 * time.Millisecond
+	cut.Store(true)
+	for i := range 100 {
+		a.Emit(event(i))
+	}
+	if err := c.Follow(t.Context(), func(timeline.Record) error { return nil }); err == nil || !strings.Contains(err.Error(), "cut by the test") {
+		t.Error(err)
+	}
+}
+
+// A restarted agent has another history: what was not fetched is lost, and said.
+func TestRestartedAgent(t *testing.T) {
+	a := start(t)
+	b := start(t)
+	first := true
+	creds := a.client
+	c := dial(t, a, func(ctx context.Context) (net.Conn, error) {
+		addr := b.addr
+		if first {
+			addr, first = a.addr, false
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	})
+	_ = creds
+	c.Close() // so that it dials again
+	// b has another authority: the run's certificates don't fit.
+	if err := c.Follow(t.Context(), func(timeline.Record) error { return nil }); err == nil {
+		t.Error("another agent's history was taken")
+	}
+}
+
+func TestSpoolHasAName(t *testing.T) {
+	a := start(t)
+	config, err := a.client.ClientTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	for query, want := range map[string]int{"offset=0&spool=OTHER": 410, "offset=1": 400, "offset=-1": 400, "": 400} {
+		resp, err := h.Get("https://" + a.addr + "/v1/records?" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%q: %s, want %d", query, resp.Status, want)
+		}
+	}
+}
+
+func TestStrangersGetNothing(t *testing.T) {
+	a := start(t)
+	other, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, err := other.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, err := a.client.ClientTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrongTLS, err := wrong.ClientTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	agentsOwn, err := a.authority.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	agentTLS, err := agentsOwn.ClientTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]*tls.Config{
+		"no certificate":      {RootCAs: right.RootCAs, ServerName: control.ServerName},
+		"another authority's": {RootCAs: right.RootCAs, ServerName: control.ServerName, Certificates: wrongTLS.Certificates},
+		"an agent's own":      {RootCAs: right.RootCAs, ServerName: control.ServerName, Certificates: agentTLS.Certificates},
+		"TLS 1.2":             {RootCAs: right.RootCAs, ServerName: control.ServerName, Certificates: right.Certificates, MaxVersion: tls.VersionTLS12},
+	} {
+		for _, path := range []string{"/v1/hello", "/v1/records?offset=0", "/v1/streams"} {
+			h := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 5 * time.Second}
+			if resp, err := h.Get("https://" + a.addr + path); err == nil {
+				resp.Body.Close()
+				t.Errorf("%s got %s from %s", name, resp.Status, path)
+			}
+		}
+	}
+	// And nobody speaks in plaintext.
+	if resp, err := http.Get("http://" + a.addr + "/v1/hello"); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("plaintext was answered")
+		}
+	}
+	// The other way round: a client does not speak to a stranger's agent.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	begin := time.Now()
+	if _, err := control.Dial(ctx, a.addr, nil, wrong); err == nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	// A client whose certificate alone is wrong is told at once, too.
+	mixed := wrong
+	mixed.CA = a.client.CA
+	begin = time.Now()
+	if _, err := control.Dial(ctx, a.addr, nil, mixed); err == nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+func TestStreams(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	ctx := t.Context()
+	s := func(name string) load.Stream { return load.Stream{Name: name, Addr: "127.0.0.1:1"} }
+	if err := c.Start(ctx, s("one"), s("two")); err != nil {
+		t.Fatal(err)
+	}
+	for what, bad := range map[string][]load.Stream{
+		"409": {s("three"), s("one")},
+		"400": {s("three"), s("three")},
+		"bad": {s("four"), {Name: "five", Addr: "bad"}},
+	} {
+		if err := c.Start(ctx, bad...); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	a.gen.finish("four")
+	a.gen.handles["one"].emit(timeline.Sample{Stream: "one", ID: "1"})
+	if err := c.Stop(ctx, "one", "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	all, err := c.Streams(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []control.Status{{Name: "four", Done: true}, {Name: "one", Samples: 1}, {Name: "two", Pacing: true}}
+	if fmt.Sprint(all) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", all, want)
+	}
+	if err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+	defer cancel()
+	if err := c.WaitIdle(short); err == nil || !strings.Contains(err.Error(), `"one" "two"`) {
+		t.Error(err)
+	}
+	a.gen.finish("one")
+	a.gen.finish("two")
+	if err := c.WaitIdle(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := c.Start(ctx, s("one")); err != nil {
+		t.Errorf("a done stream's name is not free: %v", err)
+	}
+	h, err := c.Hello(ctx)
+	if err != nil || h.Role != "probe" || h.Node != "n" || h.Pod != "p" || h.Version != "v" {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if offset, unsure := c.Offset(); offset != 0 || unsure != 0 {
+		t.Errorf("the same boot has offset %v ± %v", offset, unsure)
+	}
+}
+
+func TestPressureAndSignal(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.Pressure(ctx, control.Pressure{Name: "hey", Addr: "127.0.0.1:1", Conns: 1, QPS: 1, Seconds: 1}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Pressure(ctx, control.Pressure{Name: "bad", Addr: "127.0.0.1:1", Conns: 1, QPS: 13, Seconds: 1}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Pressure(ctx, control.Pressure{Name: "hey"}); err == nil {
+		t.Error("pressure of nothing was taken")
+	}
+	seen := map[string]string{}
+	err := c.Follow(ctx, func(r timeline.Record) error {
+		seen[r.Event.Subject] = r.Event.Attrs["requests"] + r.Event.Attrs["error"]
+		if len(seen) == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil || seen["hey"] != "7" || seen["bad"] != "no luck" {
+		t.Errorf("%v %v", err, seen)
+	}
+	if pids, err := c.Signal(t.Context(), control.Signal{Pod: "x", Signal: "TERM"}); err != nil || len(pids) != 1 || pids[0] != 42 {
+		t.Errorf("%v %v", pids, err)
+	}
+	if _, err := c.Signal(t.Context(), control.Signal{Pod: "none", Signal: "KILL"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := c.Signal(t.Context(), control.Signal{Pod: "x", Signal: "HUP"}); err == nil {
+		t.Error("any signal is sent")
+	}
+}
+
+func TestCredentialsOnDisk(t *testing.T) {
+	a, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, b := range c.Files() {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := control.ReadCredentials(dir)
+	if err != nil || !bytes.Equal(got.CA, c.CA) || !bytes.Equal(got.Cert, c.Cert) || !bytes.Equal(got.Key, c.Key) {
+		t.Errorf("read back: %v", err)
+	}
+	if _, err := control.ReadCredentials(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tls.key") {
+		t.Error(err)
+	}
+	if _, err := (control.Credentials{CA: []byte("x"), Cert: c.Cert, Key: c.Key}).ServerTLS(); err == nil {
+		t.Error("an empty authority was taken")
+	}
+}
+
+func TestDialSaysWhatItSaw(t *testing.T) {
+	leakCheck(t)
+	a, _ := control.NewAuthority()
+	c, _ := a.Client()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := control.Dial(ctx, "127.0.0.1:1", nil, c); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Error(err)
+	}
+}

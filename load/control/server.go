@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package control is the channel between the runner and its agents: HTTPS in
+// which both sides prove that the run's own authority signed them, straight to
+// the agent, so that it lives through an API server's restart.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+)
+
+// Hello is who an agent is, and its clock.
+type Hello struct {
+	BootID string `json:"bootID"`
+	// Monotonic is the agent's CLOCK_MONOTONIC at the answer.
+	Monotonic time.Duration `json:"monotonicNs"`
+	Role      string        `json:"role"`
+	Node      string        `json:"node"`
+	Pod       string        `json:"pod"`
+	Version   string        `json:"version"`
+	// Spool names the history; another name is another history, because the
+	// agent was restarted.
+	Spool string `json:"spool"`
+	// Spooled is how many bytes the history has.
+	Spooled int64 `json:"spooled"`
+}
+
+// Status is how a stream stands.
+type Status struct {
+	Name string `json:"name"`
+	// Pacing: it goes on sending. Not pacing and not done: something is
+	// still in flight.
+	Pacing bool `json:"pacing"`
+	Done   bool `json:"done"`
+	// Samples is how many attempts have ended.
+	Samples uint64 `json:"samples"`
+}
+
+// Pressure asks for closed-loop load like that of `hey -c Conns -q QPS/Conns`.
+type Pressure struct {
+	Name string `json:"name"`
+	// Addr is host:port.
+	Addr  string `json:"addr"`
+	Conns int    `json:"conns"`
+	// QPS is requests per second of all connections together.
+	QPS     float64 `json:"qps"`
+	Seconds float64 `json:"durationSeconds"`
+}
+
+// Signal asks a witness to signal the first process of a pod's containers.
+type Signal struct {
+	// Pod is the pod's UID.
+	Pod string `json:"pod"`
+	// Container is its name; empty: all containers but the pause container.
+	Container string `json:"container"`
+	// Signal is TERM or KILL.
+	Signal string `json:"signal"`
+}
+
+// Signaller sends signals to pods. An error that is fs.ErrNotExist says that
+// there is no such process.
+type Signaller interface {
+	Signal(ctx context.Context, s Signal) (pids []int, err error)
+}
+
+// Presser makes pressure until it is over or ctx ends, and sums it up.
+type Presser interface {
+	Press(ctx context.Context, p Pressure) (timeline.Event, error)
+}
+
+// Server is an agent's side. The zero value of each optional field means that
+// this agent can't do it.
+type Server struct {
+	Role, Node, Pod, Version string
+	// Spool takes everything that the agent records.
+	Spool *Spool
+	// Generator runs streams (optional).
+	Generator load.Generator
+	// Presser makes pressure (optional).
+	Presser Presser
+	// Signaller signals pods (optional).
+	Signaller Signaller
+	// Log takes what goes wrong.
+	Log *log.Logger
+
+	mu       sync.Mutex
+	ctx      context.Context
+	streams  map[string]*running
+	pressing sync.WaitGroup
+}
+
+type running struct {
+	handle  load.Handle
+	stopped atomic.Bool
+	samples atomic.Uint64
+}
+
+// maxBody bounds a request's body.
+const maxBody = 8 << 20
+
+// lastWords bounds how long a server that ends waits for those who follow it.
+const lastWords = 5 * time.Second
+
+// Serve listens for clients of the same authority until ctx ends. Then it
+// stops pacing, lets what is in flight end for drain at most, hands the rest
+// of the history to those who follow it, and returns nil.
+func (s *Server) Serve(ctx context.Context, l net.Listener, c Credentials, drain time.Duration) error {
+	config, err := c.ServerTLS()
+	if err != nil {
+		return err
+	}
+	if s.Log == nil {
+		s.Log = log.New(io.Discard, "", 0)
+	}
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	s.mu.Lock()
+	s.ctx, s.streams = life, map[string]*running{}
+	s.mu.Unlock()
+	h := &http.Server{
+		Handler:           s.handler(),
+		TLSConfig:         config,
+		ReadHeaderTimeout: 10 * time.Second,
+		// Handshakes that fail are the business of who tried them.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() { served <- h.ServeTLS(l, "", "") }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("the control channel: %w", err)
+	case <-ctx.Done():
+	}
+	s.stop(nil)
+	bounded, cancel := context.WithTimeout(life, drain)
+	defer cancel()
+	s.waitIdle(bounded)
+	kill()
+	s.waitIdle(context.Background()) // what was killed is recorded as cancelled
+	s.pressing.Wait()
+	s.Spool.End()
+	last, cancelLast := context.WithTimeout(context.Background(), lastWords)
+	defer cancelLast()
+	if err := h.Shutdown(last); err != nil {
+		_ = h.Close()
+	}
+	<-served
+	return nil
+}
+
+func (s *Server) waitIdle(ctx context.Context) {
+	s.mu.Lock()
+	all := make([]*running, 0, len(s.streams))
+	for _, r := range s.streams {
+		all = append(all, r)
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		select {
+		case <-r.handle.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Emit adds an agent's own record to the history.
+func (s *Server) Emit(r timeline.Record) {
+	if err := s.Spool.Append(r); err != nil {
+		s.Log.Printf("a record is lost: %v", err)
+	}
+}
+
+// apiError is an error with its HTTP status.
+type apiError struct {
+	code int
+	err  error
+}
+
+func (e *apiError) Error() string { return e.err.Error() }
+
+func failed(code int, format string, args ...any) error {
+	return &apiError{code, fmt.Errorf(format, args...)}
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(r *http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			v, err := f(r)
+			if err != nil {
+				code := http.StatusInternalServerError
+				var api *apiError
+				if errors.As(err, &api) {
+					code = api.code
+				}
+				http.Error(w, err.Error(), code)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			// An error here is the client's connection: it knows.
+			_ = json.NewEncoder(w).Encode(v)
+		})
+	}
+	mux.HandleFunc("GET /v1/records", s.records)
+	handle("GET /v1/hello", func(*http.Request) (any, error) { return s.hello() })
+	handle("GET /v1/streams", func(*http.Request) (any, error) { return s.status(), nil })
+	handle("POST /v1/streams", s.startStreams)
+	handle("POST /v1/streams/stop", s.stopStreams)
+	handle("POST /v1/pressure", s.press)
+	handle("POST /v1/signal", s.signal)
+	return mux
+}
+
+func (s *Server) hello() (Hello, error) {
+	boot, err := timeline.BootID()
+	if err != nil {
+		return Hello{}, err
+	}
+	return Hello{
+		BootID: boot, Role: s.Role, Node: s.Node, Pod: s.Pod, Version: s.Version,
+		Spool: s.Spool.id, Spooled: s.Spool.Size(), Monotonic: timeline.Monotonic(),
+	}, nil
+}
+
+// endTrailer says how a history ended: "complete", or what went wrong. When it
+// is missing, only the connection did.
+const endTrailer = "X-Lastcall-End"
+
+const endComplete = "complete"
+
+func (s *Server) records(w http.ResponseWriter, r *http.Request) {
+	offset, err := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
+	if err != nil || offset < 0 || offset > s.Spool.Size() {
+		http.Error(w, fmt.Sprintf("offset=%q: want a number of bytes from 0 to %d", r.URL.Query().Get("offset"), s.Spool.Size()), http.StatusBadRequest)
+		return
+	}
+	if id := r.URL.Query().Get("spool"); id != "" && id != s.Spool.id {
+		http.Error(w, fmt.Sprintf("the history %s is gone: this agent was restarted and began %s", id, s.Spool.id), http.StatusGone)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Trailer", endTrailer)
+	c := http.NewResponseController(w)
+	if err := c.Flush(); err != nil {
+		return
+	}
+	err = s.Spool.follow(w, c.Flush, offset, r.Context().Done())
+	switch {
+	case r.Context().Err() != nil:
+	case err != nil:
+		w.Header().Set(endTrailer, strings.ReplaceAll(err.Error(), "\n", " "))
+	default:
+		w.Header().Set(endTrailer, endComplete)
+	}
+}
+
+func (s *Server) status() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Status, 0, len(s.streams))
+	for name, r := range s.streams {
+		st := Status{Name: name, Samples: r.samples.Load()}
+		select {
+		case <-r.handle.Done():
+			st.Done = true
+		default:
+			st.Pacing = !r.stopped.Load()
+		}
+		out = append(out, st)
+	}
+	slices.SortFunc(out, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// startStreams starts all or none: before the first one it looks whether a
+// name runs already. A stream that is done gives its name free.
+func (s *Server) startStreams(r *http.Request) (any, error) {
+	if s.Generator == nil {
+		return nil, failed(http.StatusNotImplemented, "a %s runs no streams", s.Role)
+	}
+	var streams []load.Stream
+	if err := decode(r, &streams); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := map[string]bool{}
+	for _, st := range streams {
+		if st.Name == "" || names[st.Name] {
+			return nil, failed(http.StatusBadRequest, "stream %q: each needs a name of its own", st.Name)
+		}
+		names[st.Name] = true
+		if old := s.streams[st.Name]; old != nil {
+			select {
+			case <-old.handle.Done():
+			default:
+				return nil, failed(http.StatusConflict, "stream %q runs already", st.Name)
+			}
+		}
+	}
+	var started []*running
+	for _, st := range streams {
+		run := &running{}
+		var err error
+		run.handle, err = s.Generator.Start(s.ctx, st, func(sample timeline.Sample) {
+			s.Emit(timeline.Record{Sample: &sample})
+			run.samples.Add(1)
+		})
+		if err != nil {
+			for _, other := range started {
+				other.stopped.Store(true)
+				other.handle.Stop()
+			}
+			return nil, failed(http.StatusBadRequest, "none started: %w", err)
+		}
+		started = append(started, run)
+		s.streams[st.Name] = run
+	}
+	return map[string]int{"started": len(started)}, nil
+}
+
+type stopRequest struct {
+	Names []string `json:"names"`
+}
+
+func (s *Server) stopStreams(r *http.Request) (any, error) {
+	var q stopRequest
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if unknown := s.stop(q.Names); len(unknown) > 0 {
+		return nil, failed(http.StatusNotFound, "no stream is called %q", unknown)
+	}
+	return map[string]int{"stopped": len(q.Names)}, nil
+}
+
+// stop ends the pacing of the named streams, of all when there are no names.
+func (s *Server) stop(names []string) (unknown []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(names) == 0 {
+		for name := range s.streams {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		r := s.streams[name]
+		if r == nil {
+			unknown = append(unknown, name)
+			continue
+		}
+		r.stopped.Store(true)
+		r.handle.Stop()
+	}
+	return unknown
+}
+
+func (s *Server) press(r *http.Request) (any, error) {
+	if s.Presser == nil {
+		return nil, failed(http.StatusNotImplemented, "a %s makes no pressure", s.Role)
+	}
+	var p Pressure
+	if err := decode(r, &p); err != nil {
+		return nil, err
+	}
+	if p.Name == "" || p.Conns <= 0 || p.QPS <= 0 || p.Seconds <= 0 {
+		return nil, failed(http.StatusBadRequest, "pressure needs a name, and conns, qps and durationSeconds above 0: %+v", p)
+	}
+	if _, _, err := net.SplitHostPort(p.Addr); err != nil {
+		return nil, failed(http.StatusBadRequest, "pressure's addr: %w", err)
+	}
+	s.mu.Lock()
+	ctx := s.ctx
+	s.mu.Unlock()
+	s.pressing.Go(func() {
+		e, err := s.Presser.Press(ctx, p)
+		if err != nil {
+			s.Log.Printf("pressure %s: %v", p.Name, err)
+			e = timeline.Event{At: timeline.Monotonic(), Kind: timeline.Pressure, Attrs: map[string]string{"error": err.Error()}}
+		}
+		e.Source, e.Subject, e.Node = "agent", p.Name, s.Node
+		s.Emit(timeline.Record{Event: &e})
+	})
+	return map[string]string{"started": p.Name}, nil
+}
+
+func (s *Server) signal(r *http.Request) (any, error) {
+	if s.Signaller == nil {
+		return nil, failed(http.StatusNotImplemented, "a %s sends no signals", s.Role)
+	}
+	var q Signal
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if q.Pod == "" || q.Signal != "TERM" && q.Signal != "KILL" {
+		return nil, failed(http.StatusBadRequest, "a signal needs a pod's UID and TERM or KILL: %+v", q)
+	}
+	pids, err := s.Signaller.Signal(r.Context(), q)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(http.StatusNotFound, "%w", err)
+	}
+	return signalled{PIDs: pids}, err
+}
+
+type signalled struct {
+	PIDs []int `json:"pids"`
+}
+
+func decode(r *http.Request, to any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return failed(http.StatusBadRequest, "reading the request: %w", err)
+	}
+	return nil
+}
