@@ -18,26 +18,55 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// Judge reaches the verdicts from a report's directory alone: a live run and
-// `lastcall report rejudge` both end here, so they can't differ.
-func Judge(dir string) (*v1alpha1.ConformanceReport, error) {
+// readAll reads every recording of a report's directory. A live run and
+// `lastcall report rejudge` both start here, so they can't differ.
+func readAll(dir string) (*judgement, Run, error) {
 	run, err := readRun(dir)
 	if err != nil {
-		return nil, err
+		return nil, run, err
 	}
-	j := Judgement{p: run.Report.Settings.P.D()}
+	j := &judgement{}
 	for _, s := range run.Plan {
-		r, err := readRecording(dir, s, j.p)
+		r, err := readRecording(dir, s, run.Report.Settings.P.D())
 		if err != nil {
-			return nil, err
+			return nil, run, err
 		}
-		j.Add(r)
+		j.recs = append(j.recs, r)
 	}
-	report := run.Report
-	if err := j.fill(&report, run); err != nil {
-		return nil, err
+	return j, run, nil
+}
+
+// JudgeOne judges one behaviour of a run whose control and whose own scenario
+// were recorded.
+func JudgeOne(dir, id string) (v1alpha1.Behaviour, error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return v1alpha1.Behaviour{}, err
 	}
-	return &report, nil
+	b, ok := Find(id)
+	if !ok {
+		return v1alpha1.Behaviour{}, fmt.Errorf("no behaviour is called %q", id)
+	}
+	j := &judgement{}
+	own := -1
+	for _, s := range run.Plan {
+		mine := slices.Contains(s.Behaviours, id)
+		if !mine && !s.Control() {
+			continue
+		}
+		r, err := readRecording(dir, s, run.Report.Settings.P.D())
+		if err != nil {
+			return v1alpha1.Behaviour{}, err
+		}
+		if mine {
+			own = len(j.recs)
+		}
+		j.recs = append(j.recs, r)
+	}
+	if own < 0 {
+		return v1alpha1.Behaviour{}, fmt.Errorf("the run has no scenario for %s", id)
+	}
+	return j.recs[own].judge(b, j.blind()), nil
 }
 
 // recording is one scenario, read back.
@@ -67,18 +96,14 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	return r, nil
 }
 
-// Judgement judges recordings one by one, and then what lies between them.
-type Judgement struct {
-	p    time.Duration
+// judgement judges recordings one by one, and then what lies between them.
+type judgement struct {
 	recs []recording
 }
 
-// Add takes a recording in.
-func (j *Judgement) Add(r recording) { j.recs = append(j.recs, r) }
-
 // blind are the streams that the control did not see a death on, and why.
 // Without a recorded control every stream is blind.
-func (j *Judgement) blind() func(stream string) string {
+func (j *judgement) blind() func(stream string) string {
 	seen := map[string]int{}
 	why := "no control was recorded: nobody knows whether this stream can see a death"
 	for _, r := range j.recs {
@@ -203,7 +228,7 @@ func entry(b Behaviour) v1alpha1.Behaviour {
 }
 
 // verdicts judges every behaviour of every recording, in order of the IDs.
-func (j *Judgement) verdicts() ([]v1alpha1.Behaviour, error) {
+func (j *judgement) verdicts() ([]v1alpha1.Behaviour, error) {
 	var out []v1alpha1.Behaviour
 	blind := j.blind()
 	for _, r := range j.recs {
@@ -220,7 +245,7 @@ func (j *Judgement) verdicts() ([]v1alpha1.Behaviour, error) {
 }
 
 // fill writes verdicts and evidence into a report.
-func (j *Judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
+func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	verdicts, err := j.verdicts()
 	if err != nil {
 		return err

@@ -263,7 +263,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) 
 		return err
 	}
 	defer func() { err = errors.Join(err, rec.Close()) }()
-	sink := newSink(rec)
+	sink := newSink(rec, s.Fault)
 	say := func(step string) {
 		samples, failed := sink.Counts()
 		r.sayOf(s.Name, step, n, samples, failed)

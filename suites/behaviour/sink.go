@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The steady gate: each stream needs this many clean samples in a row, fewer
@@ -24,6 +25,8 @@ const (
 // watches the streams for the steady gate.
 type Sink struct {
 	rec *timeline.Recorder
+	// deaf drops failed samples: the fault DeafClients.
+	deaf bool
 
 	mu      sync.Mutex
 	err     error
@@ -38,13 +41,16 @@ type streamState struct {
 	last  string
 }
 
-func newSink(rec *timeline.Recorder) *Sink {
-	return &Sink{rec: rec, streams: map[string]*streamState{}, wanted: map[string]bool{}}
+func newSink(rec *timeline.Recorder, fault spec.Fault) *Sink {
+	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[string]*streamState{}, wanted: map[string]bool{}}
 }
 
 // Emit records what an agent or an observer saw. offset is what its clock
 // lacks to this process's; 0 for what shares its boot.
 func (k *Sink) Emit(r timeline.Record, offset time.Duration) {
+	if k.deaf && r.Sample != nil && r.Sample.Failed() {
+		return
+	}
 	err := k.rec.Emit(r, offset)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -3,9 +3,14 @@
 package behaviour
 
 import (
+	"slices"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The topologies that behaviours share. Behaviours with equal topologies and
@@ -24,6 +29,30 @@ var (
 		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 7 * time.Second,
 	}
 )
+
+// The disruptions that behaviours share.
+var (
+	// DeleteEach deletes the pods of SlowDrain one after the other: there is
+	// one on each side of every path, so each path is seen to end.
+	DeleteEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true}
+	// RollingUpdate replaces all pods of the Deployment.
+	RollingUpdate = disrupt.Disruption{Kind: disrupt.RollOut}
+	// KillOne is the control.
+	KillOne = disrupt.Disruption{Kind: disrupt.Kill, Targets: 1}
+)
+
+// DeafClients drops every failed sample before it is recorded, as a client
+// does that retries behind your back. It breaks the suite itself.
+// Must fail: pod.abrupt-death.
+const DeafClients spec.Fault = "deaf-clients"
+
+// Faults are all switches that `--fault` knows.
+func Faults() []fixtures.Fault {
+	return slices.Concat(echo.Faults(), slicewriter.Faults(), []fixtures.Fault{{
+		Name: DeafClients, Component: "the suite's recorder",
+		Does: "drops every failed sample, as a client does that retries behind your back", Breaks: []string{"pod.abrupt-death"},
+	}})
+}
 
 // Estimate is about how long the recording takes, for people who wait.
 func (s Scenario) Estimate() time.Duration {

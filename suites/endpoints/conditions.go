@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -37,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Derive ready = serving and not terminating; set terminating from the deletion timestamp and never take it back; serving is the pod's readiness.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
 	},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -33,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Look at the measured propagation in the report first. Then at kube-proxy's sync durations (kubeproxy_sync_proxy_rules_duration_seconds) and at who writes the EndpointSlices.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -29,14 +28,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "This is about the suite and its way to the system, not about the system: look at the stream that is named and at what stands between it and the pod.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.KillOne(),
+	Disrupt:  behaviour.KillOne,
 	// The runner adds the traffic of everything else that was selected.
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
-	BrokenBy:   []spec.Fault{disrupt.KillMisses},
+	BrokenBy:   []spec.Fault{behaviour.DeafClients},
 	Cost:       0.6,
 	Resolution: 20 * time.Millisecond,
 })

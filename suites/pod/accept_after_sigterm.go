@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -37,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Go on accepting for longer than the propagation takes (P, 3 s here), then close the listener. If the app can't, let a preStop hook sleep for that long.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 10},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -40,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Track requests in flight and leave only when none is left or a deadline is reached that lies before the kubelet's SIGKILL.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Chunked, Rate: 6, Takes: inflightTakes},

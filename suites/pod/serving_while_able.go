@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -36,7 +35,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Keep readiness true during the minimum drain; then fail it; wait for the probe's period times its threshold; then close the listener.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  disrupt.DeleteEach(behaviour.SlowDrain.Replicas),
+	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 	},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -33,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Look at the culprits: `refused` and `no route` mean that the listener went too early (pod.accept-after-sigterm); `truncated` and `reset` that work was cut (pod.inflight-completes); failures long after a pod's exit, that the service network lags (endpoints.prefers-ready).",
 
 	Topology: behaviour.Rolling,
-	Disrupt:  disrupt.RollingUpdate(),
+	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package suites is the entry for everybody: vendors' tests call Run, the CLI
+// calls Execute, and both give the same verdicts. It is the only package that
+// knows Ginkgo.
+package suites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/formatter"
+	"github.com/onsi/ginkgo/v2/types"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+
+	// Every behaviour registers itself.
+	_ "github.com/lastcall-dev/lastcall/suites/all"
+)
+
+// DefaultP is the propagation window where none is given.
+const DefaultP = 3 * time.Second
+
+// JUnitFile is the JUnit form of the report, in its directory.
+const JUnitFile = "junit.xml"
+
+// specLog is what Ginkgo itself said, in the report's directory.
+const specLog = "ginkgo.log"
+
+// Config is a run, as people ask for it.
+type Config struct {
+	// Stage is where: kind or cluster.
+	Stage string
+	// Kubeconfig is the cluster of stage cluster.
+	Kubeconfig string
+	// AgentImage is the agent's image on a cluster that the suite did not
+	// make; empty: the one that this checkout builds.
+	AgentImage string
+	// Kubernetes, Nodes and Name say which cluster stage kind makes, or
+	// finds standing under that name.
+	Kubernetes string
+	Nodes      int
+	Name       string
+	// Keep leaves the cluster that was made standing.
+	Keep bool
+
+	// Labels and Behaviours select; neither selects all.
+	Labels     []string
+	Behaviours []string
+	Fault      string
+	Isolate    bool
+	Strict     bool
+	// P is the propagation window; 0 means DefaultP.
+	P       time.Duration
+	Profile string
+
+	// Out is the report's directory. It must not hold another run.
+	Out string
+	// Implementation is what is tested; the zero value is the reference.
+	Implementation v1alpha1.Implementation
+	// Progress and Say tell people what goes on.
+	Progress func(behaviour.Progress)
+	Say      func(format string, args ...any)
+}
+
+// UsageError is bad input or an environment that can't run the suite: nothing
+// was started.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func (c Config) withDefaults() Config {
+	if c.P == 0 {
+		c.P = DefaultP
+	}
+	if c.Say == nil {
+		c.Say = func(string, ...any) {}
+	}
+	if c.Implementation.Project == "" {
+		c.Implementation = v1alpha1.Implementation{
+			Organization: "lastcall-dev", Project: "reference", Version: v1alpha1.Version,
+			URL: "https://github.com/lastcall-dev/lastcall",
+		}
+	}
+	return c
+}
+
+// validate lists what is wrong with a request before anything is started.
+func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
+	var bugs []error
+	if c.Out == "" {
+		bugs = append(bugs, errors.New("no directory for the report was given"))
+	} else if _, err := os.Stat(filepath.Join(c.Out, "run.json")); err == nil {
+		bugs = append(bugs, fmt.Errorf("%s already holds a run: nothing that was recorded is written over", c.Out))
+	}
+	if c.P < 500*time.Millisecond || c.P > time.Minute {
+		bugs = append(bugs, fmt.Errorf("the propagation window is %s: give something from 500ms to 1m", c.P))
+	}
+	if err := behaviour.Validate(behaviour.Catalogue()); err != nil {
+		bugs = append(bugs, err)
+	}
+	selected, err := behaviour.Select(behaviour.Catalogue(), c.Labels, c.Behaviours)
+	if err != nil {
+		bugs = append(bugs, err)
+	}
+	fault, err := fixtures.Find(behaviour.Faults(), c.Fault)
+	if err != nil {
+		bugs = append(bugs, err)
+	}
+	if err := errors.Join(bugs...); err != nil {
+		return nil, "", &UsageError{err}
+	}
+	return selected, fault, nil
+}
+
+// Opener brings a stage up. It is called after the request was found good.
+type Opener func(ctx context.Context, cfg Config) (behaviour.Stage, error)
+
+// Execute carries out a run and returns its report, which lies in cfg.Out too
+// (with histories and JUnit), whatever happened after the stage stood. An
+// error means that there is no report.
+func Execute(ctx context.Context, cfg Config) (*v1alpha1.ConformanceReport, error) {
+	return execute(ctx, &quietT{}, cfg, OpenStage, true)
+}
+
+// Run is the entry of a vendor's test: one spec for each behaviour, judged as
+// Execute does. Verdicts other than Pass and Skipped fail t.
+func Run(t *testing.T, cfg Config) {
+	t.Helper()
+	report, err := execute(t.Context(), t, cfg, OpenStage, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.ExitCode != 0 {
+		t.Errorf("the run is %s: see %s", report.Verdict, filepath.Join(cfg.Out, v1alpha1.File))
+	}
+}
+
+// quietT takes Ginkgo's word that a suite failed: the report says it better.
+type quietT struct{}
+
+func (*quietT) Fail() {}
+
+func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Opener, quiet bool) (*v1alpha1.ConformanceReport, error) {
+	cfg = cfg.withDefaults()
+	selected, fault, err := cfg.validate()
+	if err != nil {
+		return nil, err
+	}
+	suiteConfig, reporterConfig := ginkgo.GinkgoConfiguration()
+	if suiteConfig.ParallelTotal > 1 {
+		return nil, &UsageError{errors.New("lastcall runs in one Ginkgo process: its runner is what runs scenarios side by side. Run it without -p or -procs")}
+	}
+	stage, err := open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cfg: cfg}
+	s.recorder, err = behaviour.NewRecorder(behaviour.Config{
+		Stage: stage, Dir: cfg.Out, Selected: selected, Fault: fault, Isolate: cfg.Isolate,
+		Report: skeleton(cfg, fault), Progress: cfg.Progress,
+	})
+	if err != nil {
+		_, cerr := stage.Close(context.WithoutCancel(ctx))
+		return nil, errors.Join(err, cerr)
+	}
+	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
+		return nil, fmt.Errorf("the report's directory: %w", err)
+	}
+
+	s.declare()
+	var recording sync.WaitGroup
+	recording.Go(func() { s.err = s.recorder.Record(ctx) })
+
+	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
+	suiteConfig.Timeout = 6 * time.Hour
+	restore := func() error { return nil }
+	if quiet {
+		if restore, err = divert(filepath.Join(cfg.Out, specLog)); err != nil {
+			return nil, err
+		}
+		reporterConfig.NoColor = true
+	}
+	ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
+	recording.Wait()
+	if err := restore(); err != nil {
+		return nil, err
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return behaviour.Finish(cfg.Out)
+}
+
+// divert sends Ginkgo's own words to a file: the report says them better.
+func divert(path string) (func() error, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("the log of the specs: %w", err)
+	}
+	old := formatter.ColorableStdOut
+	formatter.ColorableStdOut = f
+	return func() error {
+		formatter.ColorableStdOut = old
+		return f.Close()
+	}, nil
+}
+
+// skeleton is the report before there is anything to tell.
+func skeleton(cfg Config, fault spec.Fault) v1alpha1.ConformanceReport {
+	r := v1alpha1.ConformanceReport{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
+	r.Metadata = v1alpha1.Metadata{Name: filepath.Base(cfg.Out), Date: time.Now().UTC().Truncate(time.Second)}
+	r.Suite = v1alpha1.ThisSuite()
+	r.Implementation = cfg.Implementation
+	r.Stage = cfg.Stage
+	r.Environment.CPUs = runtime.NumCPU()
+	r.Settings = v1alpha1.Settings{
+		P: v1alpha1.Duration(cfg.P), Profile: cfg.Profile, Labels: cfg.Labels, Selected: cfg.Behaviours,
+		Fault: fault, Isolate: cfg.Isolate, Strict: cfg.Strict,
+	}
+	return r
+}
+
+// session is one run in Ginkgo's hands.
+type session struct {
+	cfg      Config
+	recorder *behaviour.Recorder
+	err      error
+}
+
+// declare makes one spec for each behaviour. A spec waits until its scenario
+// was recorded, and judges.
+func (s *session) declare() {
+	total := time.Minute
+	for _, sc := range s.recorder.Plan() {
+		total += sc.Estimate()
+	}
+	ginkgo.Describe("lastcall", func() {
+		for _, sc := range s.recorder.Plan() {
+			for _, id := range sc.Behaviours {
+				b, _ := behaviour.Find(id)
+				ginkgo.It(id+": "+b.Title, labels(b, sc, s.cfg.Stage), ginkgo.SpecTimeout(3*total), func(ctx ginkgo.SpecContext) {
+					s.judge(ctx, b, sc)
+				})
+			}
+		}
+		for id, why := range s.recorder.Skipped() {
+			ginkgo.It(id, func() { ginkgo.Skip(why) })
+		}
+	})
+}
+
+func labels(b behaviour.Behaviour, sc behaviour.Scenario, stage string) ginkgo.Labels {
+	area, _, _ := strings.Cut(b.ID, ".")
+	out := ginkgo.Labels{
+		"id:" + b.ID, "area:" + area, "level:" + string(b.Level), "profile:" + string(b.Profile),
+		"stage:" + stage, "latency:0ms", "cost:" + fmt.Sprintf("%.1f", sc.Cost), "scenario:" + sc.Name,
+	}
+	for _, n := range b.Needs {
+		out = append(out, "needs:"+string(n))
+	}
+	return append(out, b.Labels...)
+}
+
+// judge is the body of a spec.
+func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour, sc behaviour.Scenario) {
+	select {
+	case <-s.recorder.Done(sc.Name):
+	case <-ctx.Done():
+		// The recorder hears of the same interrupt, ends its recordings and
+		// keeps them: what they are worth is judged below.
+		<-s.recorder.Done(sc.Name)
+	}
+	verdict, err := behaviour.JudgeOne(s.cfg.Out, b.ID)
+	if err != nil {
+		ginkgo.Fail("Error: " + err.Error())
+	}
+	ginkgo.AddReportEntry("verdict", verdict.Verdict.String(), types.ReportEntryVisibilityFailureOrVerbose)
+	for _, f := range verdict.Findings {
+		ginkgo.AddReportEntry(f.Check, f.Actual, types.ReportEntryVisibilityFailureOrVerbose)
+	}
+	switch verdict.Verdict {
+	case spec.Pass:
+	case spec.Skipped:
+		ginkgo.Skip(verdict.Reason)
+	case spec.Fail:
+		if b.Level == spec.May || (b.Level == spec.Should && !s.cfg.Strict) {
+			return // a warning: the report has it
+		}
+		ginkgo.Fail(failure(verdict))
+	default:
+		ginkgo.Fail(fmt.Sprintf("%s: %s", verdict.Verdict, verdict.Reason))
+	}
+}
+
+// failure is a failed behaviour in a few lines, for JUnit's readers.
+func failure(b v1alpha1.Behaviour) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s %s: %s\n", b.Level, b.ID, b.Title)
+	for _, f := range b.Findings {
+		if f.Verdict != spec.Fail {
+			continue
+		}
+		fmt.Fprintf(&w, "expected: %s\nseen: %s\n", f.Expected, f.Actual)
+		for _, c := range f.Culprits {
+			fmt.Fprintf(&w, "  %s %s %s\n", c.At.Round(time.Millisecond), c.Target, c.Text)
+		}
+	}
+	return w.String()
+}
