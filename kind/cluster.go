@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/kind/egress"
+)
+
+// Budgets of a cluster's life.
+const (
+	// createBudget bounds kind's own work, once the image is there.
+	createBudget = 5 * time.Minute
+	// readyBudget bounds the wait for the nodes after that.
+	readyBudget = 2 * time.Minute
+	// removeBudget bounds a removal.
+	removeBudget = 2 * time.Minute
+)
+
+// Cluster is one that stands.
+type Cluster struct {
+	record record
+	guard  *egress.Guard
+	nodes  []Node
+}
+
+// Node is one node of a cluster.
+type Node struct {
+	Name      string // of the node and of its container
+	Role      string // "control-plane" or "worker"
+	Addresses []netip.Addr
+}
+
+// Open returns a cluster that Up made, in this process or another one.
+func Open(ctx context.Context, name string) (*Cluster, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	r, err := load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no cluster %s: `lastcall up --name %s` makes one: %w", name, name, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !r.Ready {
+		return nil, taken(name)
+	}
+	guard, err := egress.Open(guardConfig(r))
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s has lost its guard, bring it up again: %w", name, err)
+	}
+	c := &Cluster{record: r, guard: guard}
+	if c.nodes, err = listNodes(ctx, r); err != nil {
+		return nil, err
+	}
+	if len(c.nodes) != r.Nodes {
+		return nil, fmt.Errorf("cluster %s has %d nodes of %d: `lastcall down --name %s`, then up again", name, len(c.nodes), r.Nodes, name)
+	}
+	return c, nil
+}
+
+// Name is the cluster's name as given to Up.
+func (c *Cluster) Name() string { return c.record.Name }
+
+// Kubernetes is the version that runs, "v1.34.4".
+func (c *Cluster) Kubernetes() string { return c.record.Kubernetes }
+
+// Image is the node image's reference.
+func (c *Cluster) Image() string { return c.record.Image }
+
+// IPFamily is IPv4, IPv6 or Dual.
+func (c *Cluster) IPFamily() string { return c.record.IPFamily }
+
+// Kubeconfig is a file of ours, with this cluster alone in it.
+func (c *Cluster) Kubeconfig() string { return c.record.Kubeconfig }
+
+// Context is the kubeconfig's context.
+func (c *Cluster) Context() string { return "kind-" + prefix + c.record.Name }
+
+// Bridge is the host's interface of the cluster's network.
+func (c *Cluster) Bridge() string { return c.record.Bridge }
+
+// Network is the name of the cluster's docker network.
+func (c *Cluster) Network() string { return prefix + c.record.Name }
+
+// Guard is the wall around the cluster.
+func (c *Cluster) Guard() *egress.Guard { return c.guard }
+
+// PodSubnets are the pods' ranges, IPv4 first.
+func (c *Cluster) PodSubnets() []netip.Prefix { return slices.Clone(c.record.Ranges.Pods) }
+
+// ServiceSubnets are the services' ranges, IPv4 first.
+func (c *Cluster) ServiceSubnets() []netip.Prefix { return slices.Clone(c.record.Ranges.Services) }
+
+// Nodes are the cluster's nodes, control plane first.
+func (c *Cluster) Nodes() []Node { return slices.Clone(c.nodes) }
+
+// NodeAddresses are all addresses of all nodes, in the order of Nodes.
+func (c *Cluster) NodeAddresses() []netip.Addr {
+	var list []netip.Addr
+	for _, node := range c.nodes {
+		list = append(list, node.Addresses...)
+	}
+	return list
+}
+
+// NodeSubnets are the ranges of the cluster's docker network.
+func (c *Cluster) NodeSubnets(ctx context.Context) ([]netip.Prefix, error) {
+	lines, err := docker.Lines(ctx, "network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}}\n{{end}}", c.Network())
+	if err != nil {
+		return nil, fmt.Errorf("the ranges of network %s: %w", c.Network(), err)
+	}
+	var list []netip.Prefix
+	for _, line := range lines {
+		if line == "" {
+			continue
+		}
+		subnet, err := netip.ParsePrefix(line)
+		if err != nil {
+			return nil, fmt.Errorf("the ranges of network %s: %w", c.Network(), err)
+		}
+		list = append(list, subnet)
+	}
+	return list, nil
+}
+
+// Ranges are all ranges whose packets may never leave the machine: pods,
+// services and nodes. It is what a capture filters on.
+func (c *Cluster) Ranges(ctx context.Context) ([]netip.Prefix, error) {
+	nodes, err := c.NodeSubnets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(c.record.Ranges.Pods, c.record.Ranges.Services, nodes), nil
+}
+
+func guardConfig(r record) egress.Config {
+	return egress.Config{Name: prefix + r.Name, Bridge: r.Bridge, Pods: r.Ranges.Pods, Services: r.Ranges.Services}
+}
+
+// listNodes asks the engine for the cluster's node containers.
+func listNodes(ctx context.Context, r record) ([]Node, error) {
+	ids, err := docker.Lines(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+kindLabel+"="+prefix+r.Name)
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of cluster %s: %w", r.Name, err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	format := `{{.Name}} {{index .Config.Labels "` + roleLabel + `"}}{{range .NetworkSettings.Networks}} {{.IPAddress}} {{.GlobalIPv6Address}}{{end}}`
+	lines, err := docker.Lines(ctx, append([]string{"inspect", "--type", "container", "--format", format}, ids...)...)
+	if err != nil {
+		return nil, fmt.Errorf("the nodes of cluster %s: %w", r.Name, err)
+	}
+	var list []Node
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("the nodes of cluster %s: the engine says %q", r.Name, line)
+		}
+		node := Node{Name: strings.TrimPrefix(fields[0], "/"), Role: fields[1]}
+		for _, text := range fields[2:] {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("the address of node %s: %w", node.Name, err)
+			}
+			node.Addresses = append(node.Addresses, address)
+		}
+		list = append(list, node)
+	}
+	// "control-plane" comes before "worker".
+	slices.SortFunc(list, func(a, b Node) int { return strings.Compare(a.Role+a.Name, b.Role+b.Name) })
+	return list, nil
+}
+
+const (
+	// kindLabel and roleLabel are kind's own labels on node containers.
+	kindLabel = "io.x-k8s.kind.cluster"
+	roleLabel = "io.x-k8s.kind.role"
+	// networkLabel is ours, on docker networks; its value is the cluster's name.
+	networkLabel = "dev.lastcall.cluster"
+)
+
+// LoadArchive loads a docker or OCI image archive into every node.
+func (c *Cluster) LoadArchive(ctx context.Context, archive string) error {
+	if _, err := os.Stat(archive); err != nil {
+		return fmt.Errorf("image archive: %w", err)
+	}
+	return eachNode(ctx, c.nodes, func(ctx context.Context, node Node) error {
+		file, err := os.Open(archive)
+		if err != nil {
+			return fmt.Errorf("image archive: %w", err)
+		}
+		defer file.Close()
+		return c.importImages(ctx, node, file)
+	})
+}
+
+// LoadImage loads an image that the engine has into every node.
+func (c *Cluster) LoadImage(ctx context.Context, image string) error {
+	dir, err := os.MkdirTemp("", "lastcall-image-")
+	if err != nil {
+		return fmt.Errorf("a place for the image: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	archive := filepath.Join(dir, "image.tar")
+	if _, err := docker.Output(ctx, "save", "--output", archive, image); err != nil {
+		return fmt.Errorf("image %s: %w", image, err)
+	}
+	return c.LoadArchive(ctx, archive)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/kind/nodeimage"
+)
+
+// registryBudget is how long the engine may take until a registry has begun to
+// answer; the download after that takes what it takes.
+const registryBudget = 10 * time.Second
+
+// silent remembers for the life of the process that no registry answers: asking
+// again costs registryBudget each time.
+var silent struct {
+	sync.Mutex
+	reason string // "" as long as nothing is known
+}
+
+var errNoRegistry = errors.New("no registry answers")
+
+// nodeImage makes sure that the engine has the node image, and returns its
+// reference: the given one; or what is on the machine already; or kindest/node
+// from a registry; or, where none answers, one built from source.
+func nodeImage(ctx context.Context, c Config) (string, error) {
+	if c.Image != "" {
+		if present(ctx, c.Image) {
+			return c.Image, nil
+		}
+		if err := pull(ctx, c.Image, c.Progress); err != nil {
+			return "", fmt.Errorf("node image %s: %w: load it with `docker load`, or leave --image out", c.Image, err)
+		}
+		return c.Image, nil
+	}
+	found, err := sources(c.Kubernetes)
+	if err != nil {
+		return "", err
+	}
+	for _, reference := range []string{found.registry, builtReference(found)} {
+		if reference != "" && present(ctx, reference) {
+			c.Progress("node image " + reference + ": on this machine (cache hit)")
+			return reference, nil
+		}
+	}
+	if found.registry != "" {
+		err := pull(ctx, found.registry, c.Progress)
+		if err == nil {
+			return found.registry, nil
+		}
+		if ctx.Err() != nil || found.built == nil {
+			return "", fmt.Errorf("node image %s: %w", found.registry, err)
+		}
+		c.Progress(fmt.Sprintf("node image %s: %v; building one from source", found.registry, err))
+	}
+	reference, err := nodeimage.Build(ctx, nodeimage.Options{
+		Versions: *found.built,
+		CacheDir: c.NodeImageCache,
+		Progress: func(event nodeimage.Event) { c.Progress("node image: " + event.String()) },
+	})
+	if err != nil {
+		return "", fmt.Errorf("build the node image for Kubernetes %s: %w", c.Kubernetes, err)
+	}
+	return reference, nil
+}
+
+func builtReference(found imageSources) string {
+	if found.built == nil {
+		return ""
+	}
+	return nodeimage.Reference(*found.built)
+}
+
+// present tells whether the engine has an image.
+func present(ctx context.Context, reference string) bool {
+	_, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}}", reference)
+	return err == nil
+}
+
+// pull gets an image from its registry, or returns errNoRegistry if none has
+// begun to answer within registryBudget.
+func pull(ctx context.Context, reference string, progress func(string)) error {
+	silent.Lock()
+	defer silent.Unlock()
+	if silent.reason != "" {
+		return fmt.Errorf("%w (%s)", errNoRegistry, silent.reason)
+	}
+	progress("node image " + reference + ": asking the registry")
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(registryBudget, func() { cancel(errNoRegistry) })
+	defer timer.Stop()
+
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, "docker", "pull", reference)
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("docker pull: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("docker pull: %w", err)
+	}
+	// The first line comes with the manifest: from there on it is a download.
+	answered := readFirst(stdout, func() { timer.Stop(); progress("node image " + reference + ": downloading") })
+	err = cmd.Wait()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), errNoRegistry):
+		silent.reason = fmt.Sprintf("not within %s", registryBudget)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case answered:
+		return fmt.Errorf("docker pull: %w: %s", err, strings.TrimSpace(stderr.String()))
+	default:
+		silent.reason = strings.TrimSpace(stderr.String())
+	}
+	return fmt.Errorf("%w (%s)", errNoRegistry, silent.reason)
+}
+
+// readFirst reads to the end, calls first at the first line, and tells whether
+// there was one.
+func readFirst(r io.Reader, first func()) bool {
+	lines, any := bufio.NewScanner(r), false
+	for lines.Scan() {
+		if !any {
+			any = true
+			first()
+		}
+	}
+	return any
+}
+
+// versionOf reads the Kubernetes version that a node image on this machine
+// holds, "v1.34.4".
+func versionOf(ctx context.Context, reference string) (string, error) {
+	out, err := docker.Output(ctx, "run", "--rm", "--pull=never", "--network", "none", "--entrypoint", "cat", reference, "/kind/version")
+	if err != nil {
+		return "", fmt.Errorf("image %s is not a node image of kind (it has no /kind/version): %w", reference, err)
+	}
+	return strings.TrimSpace(out), nil
+}

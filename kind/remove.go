@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/kind/egress"
+)
+
+// Down removes a cluster and all that belongs to it, also one that is half made.
+// A cluster that is not there is an error.
+func Down(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if _, err := docker.Ask(ctx); err != nil {
+		return err
+	}
+	removed, err := remove(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(removed) == 0 {
+		return fmt.Errorf("there is no cluster %s: nothing to take down", name)
+	}
+	return nil
+}
+
+// Cleanup removes everything that is ours, whatever state it is in, and names
+// what it removed: containers, networks, guards, bridges, folders with
+// kubeconfigs. The user's own clusters and their network stay.
+func Cleanup(ctx context.Context) ([]string, error) {
+	if _, err := docker.Ask(ctx); err != nil {
+		return nil, err
+	}
+	names, err := ours(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, name := range names {
+		gone, err := remove(ctx, name)
+		removed = append(removed, gone...)
+		if err != nil {
+			return removed, err
+		}
+	}
+	bridges, err := removeBridges(nil)
+	return append(removed, bridges...), err
+}
+
+// ours names all clusters of which anything is left.
+func ours(ctx context.Context) ([]string, error) {
+	names, err := recorded()
+	if err != nil {
+		return nil, err
+	}
+	containers, err := listContainers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, container := range containers {
+		if owner := container.owner(); owner != "" {
+			names = append(names, owner)
+		}
+	}
+	networks, err := docker.Lines(ctx, "network", "ls", "--filter", "label="+networkLabel, "--format", `{{.Label "`+networkLabel+`"}}`)
+	if err != nil {
+		return nil, fmt.Errorf("list the engine's networks: %w", err)
+	}
+	names = append(names, networks...)
+	guards, err := egress.Standing(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, guard := range guards {
+		names = append(names, strings.TrimPrefix(guard, prefix))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// container is one container as the engine lists it.
+type container struct {
+	name     string
+	cluster  string   // kind's label
+	networks []string // that it is or will be connected to
+	proof    string   // our label
+}
+
+// owner is the name of the cluster of ours that a container belongs to, or "". A
+// kind cluster that somebody else called lastcall-x is not on a network of that
+// name.
+func (c container) owner() string {
+	if name, ok := strings.CutPrefix(c.proof, prefix); ok {
+		return name
+	}
+	name, ok := strings.CutPrefix(c.cluster, prefix)
+	if ok && slices.Contains(c.networks, c.cluster) {
+		return name
+	}
+	return ""
+}
+
+func listContainers(ctx context.Context) ([]container, error) {
+	format := strings.Join([]string{"{{.Names}}", `{{.Label "` + kindLabel + `"}}`, "{{.Networks}}", `{{.Label "` + egress.Label + `"}}`}, "\t")
+	lines, err := docker.Lines(ctx, "ps", "--all", "--no-trunc", "--format", format)
+	if err != nil {
+		return nil, fmt.Errorf("list the engine's containers: %w", err)
+	}
+	var list []container
+	for _, line := range lines {
+		fields := strings.Split(line, "\t")
+		if len(fields) != 4 {
+			return nil, fmt.Errorf("list the engine's containers: it says %q", line)
+		}
+		list = append(list, container{name: fields[0], cluster: fields[1], networks: strings.Split(fields[2], ","), proof: fields[3]})
+	}
+	return list, nil
+}
+
+// removeContainers removes a cluster's containers with their volumes, and names
+// them.
+func removeContainers(ctx context.Context, name string) ([]string, error) {
+	list, err := listContainers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var removed, names []string
+	for _, container := range list {
+		if container.owner() == name {
+			names = append(names, container.name)
+			removed = append(removed, "container "+container.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	if _, err := docker.Output(ctx, append([]string{"rm", "--force", "--volumes"}, names...)...); err != nil {
+		return nil, fmt.Errorf("remove the containers of cluster %s: %w", name, err)
+	}
+	return removed, nil
+}
+
+// remove takes away all that a cluster has, in the order in which nothing can
+// get out meanwhile: the guard goes after the last container, and the folder
+// last, because it is how the next attempt knows.
+func remove(ctx context.Context, name string) ([]string, error) {
+	removed, err := removeNetwork(ctx, name)
+	if err != nil {
+		return removed, err
+	}
+	stood, err := egress.Remove(ctx, prefix+name)
+	if err != nil {
+		return removed, err
+	}
+	if stood {
+		removed = append(removed, "egress guard "+prefix+name)
+	}
+	gone, err := forget(name)
+	return append(removed, gone...), err
+}
+
+// removeNetwork removes the containers and then their network. It goes on until
+// both are gone: a docker command that outlived a killed run may still be making
+// a container, and a network with a container on it stays.
+func removeNetwork(ctx context.Context, name string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, removeBudget)
+	defer cancel()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	var removed []string
+	for {
+		gone, last := removeContainers(ctx, name)
+		removed = append(removed, gone...)
+		if last == nil {
+			var networks []string
+			// By the label, not by the name: a network that somebody else made
+			// is not ours.
+			networks, last = docker.Lines(ctx, "network", "ls", "--filter", "label="+networkLabel+"="+name, "--format", "{{.Name}}")
+			if last == nil && len(networks) == 0 && len(gone) == 0 {
+				return removed, nil
+			}
+			for _, network := range networks {
+				if _, err := docker.Output(ctx, "network", "rm", network); err != nil {
+					last = errors.Join(last, err)
+					continue
+				}
+				removed = append(removed, "network "+network)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return removed, fmt.Errorf("cluster %s is not gone within %s: %w", name, removeBudget, errors.Join(ctx.Err(), last))
+		case <-tick.C:
+		}
+	}
+}
