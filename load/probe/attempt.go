@@ -69,6 +69,11 @@ type attempt struct {
 // fail ends the attempt in its present phase.
 func (a *attempt) fail(o timeline.Outcome, err error) {
 	a.End = timeline.Monotonic()
+	if o == timeline.Timeout && a.End-a.Start > a.stream.budget()+a.stream.Tolerance {
+		// The end of the budget came late as well: it was this process that
+		// stood still.
+		a.Saturated = true
+	}
 	a.Outcome = o
 	a.Err = err.Error()
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 type h1 struct {
 	nc   *net.TCPConn
 	rc   syscall.RawConn
+	end  error // that reading ended with
 	br   *bufio.Reader
 	kill func() bool // undoes the hold of the stream's context
 }
@@ -28,14 +30,23 @@ type h1 struct {
 var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
 func newH1(ctx context.Context, nc *net.TCPConn) *h1 {
-	br := readers.Get().(*bufio.Reader)
-	br.Reset(nc)
 	// SyscallConn fails for a closed connection only.
 	rc, _ := nc.SyscallConn()
-	return &h1{
-		nc: nc, rc: rc, br: br,
+	c := &h1{
+		nc: nc, rc: rc, br: readers.Get().(*bufio.Reader),
 		kill: context.AfterFunc(ctx, func() { _ = nc.Close() }),
 	}
+	c.br.Reset(c)
+	return c
+}
+
+// Read reads from the socket, for br only, and notes how that ended.
+func (c *h1) Read(p []byte) (int, error) {
+	n, err := c.nc.Read(p)
+	if err != nil {
+		c.end = err
+	}
+	return n, err
 }
 
 func (c *h1) state() state {
@@ -153,7 +164,7 @@ func (c *h1) await(req *http.Request, goOn func()) reply {
 		first := timeline.Monotonic()
 		resp, err := http.ReadResponse(c.br, req)
 		if err != nil {
-			return reply{first: first, err: err}
+			return reply{first: first, err: c.cut(err)}
 		}
 		switch {
 		case resp.StatusCode == http.StatusContinue && goOn != nil:
@@ -161,6 +172,19 @@ func (c *h1) await(req *http.Request, goOn func()) reply {
 		case resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols:
 			return reply{resp: resp, first: first}
 		}
+	}
+}
+
+// cut says that a header is not malformed but incomplete: its parser sees only
+// the line that the connection ended in.
+func (c *h1) cut(err error) error {
+	switch {
+	case c.end == nil || c.br.Buffered() > 0:
+		return err
+	case c.end == io.EOF:
+		return fmt.Errorf("the connection ended within the header: %w", io.ErrUnexpectedEOF)
+	default:
+		return c.end
 	}
 }
 

@@ -195,6 +195,9 @@ func (s *stream) pace() {
 	}
 }
 
+// budget bounds an attempt, from its start.
+func (s *stream) budget() time.Duration { return s.Timeout + s.Profile.Takes }
+
 func (s *stream) attempt(due time.Duration, seq int64) {
 	a := &attempt{
 		stream: s,
@@ -208,7 +211,7 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 		},
 	}
 	a.Saturated = a.Start-a.Due > s.Tolerance
-	ctx, cancel := context.WithTimeout(s.ctx, s.Timeout+s.Profile.Takes)
+	ctx, cancel := context.WithTimeout(s.ctx, s.budget())
 	defer cancel()
 	s.carry(ctx, a)
 	s.emit(a.Sample)

@@ -126,7 +126,8 @@ func testStream(addr string, p load.Profile) load.Stream {
 	}
 	return load.Stream{
 		Name: p.Key(), Profile: p, Addr: addr,
-		Tolerance: 500 * time.Millisecond, Timeout: 5 * time.Second, Seed: 1,
+		// Generous: the machine may be busy, and only some tests are about time.
+		Tolerance: 5 * time.Second, Timeout: 10 * time.Second, Seed: 1,
 	}
 }
 

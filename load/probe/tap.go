@@ -4,6 +4,7 @@ package probe
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type sight struct {
 	lastID    uint32 // the GOAWAY's last stream ID, the lowest so far
 	resetID   uint32 // stream that was last reset by the peer
 	resetCode http2.ErrCode
-	err       error // that ended the reading or writing
+	err       error // that the socket ended with
 }
 
 // sent is when the request was written to its end, or 0.
@@ -73,9 +74,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.in.feed(p[:n], t.received)
-	if err != nil && t.sight.err == nil {
-		t.sight.err = err
-	}
+	t.ended(err)
 	return n, err
 }
 
@@ -88,11 +87,16 @@ func (t *tap) Write(p []byte) (int, error) {
 	if err != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.sight.err == nil {
-			t.sight.err = err
-		}
+		t.ended(err)
 	}
 	return n, err
+}
+
+// ended notes what ended the connection, unless it was this side.
+func (t *tap) ended(err error) {
+	if err != nil && t.sight.err == nil && !errors.Is(err, net.ErrClosed) {
+		t.sight.err = err
+	}
 }
 
 func (t *tap) written(f frame) {

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+// want is what a sample must say.
+type want struct {
+	outcome timeline.Outcome
+	phase   timeline.Phase
+	status  int
+	got     int64
+	last    bool
+}
+
+func (w want) check(t *testing.T, s timeline.Sample) {
+	t.Helper()
+	if s.Outcome != w.outcome || s.Phase != w.phase || s.Status != w.status || s.Got != w.got || s.LastOnConn != w.last {
+		t.Errorf("want %+v, sample %s", w, text(s))
+	}
+	if s.Outcome != timeline.OK && s.Err == "" {
+		t.Errorf("no error text: %s", text(s))
+	}
+	if s.End == 0 || s.End < s.Start || s.ID == "" {
+		t.Errorf("incomplete: %s", text(s))
+	}
+}
+
+// reset closes a connection with an RST.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// pause lets what was written arrive before what comes next.
+func pause() { <-time.After(30 * time.Millisecond) }
+
+// answer is a reply with the given header lines and the first n bytes of the
+// right body.
+func answer(id string, n int64, lines ...string) string {
+	b, _ := io.ReadAll(work.Body(id, n))
+	return "HTTP/1.1 " + strings.Join(lines, "\r\n") + "\r\n\r\n" + string(b)
+}
+
+func TestHTTP1Outcomes(t *testing.T) {
+	get := load.Profile{Protocol: load.HTTP1, Op: load.Get}
+	chunked := load.Profile{Protocol: load.HTTP1, Op: load.Chunked, Takes: 10 * time.Millisecond}
+	up := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: 200 * time.Millisecond}
+	cont := load.Profile{Protocol: load.HTTP1, Op: load.Continue, Takes: 20 * time.Millisecond}
+	ok := "200 OK"
+	for name, c := range map[string]struct {
+		p    load.Profile
+		want want
+		// serve handles one request whose header was read; the connection is
+		// closed when it returns.
+		serve func(c *net.TCPConn, br *bufio.Reader, id string)
+	}{
+		"rst before the first byte": {get, want{timeline.Reset, timeline.PhaseFirstByte, 0, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, _ string) { reset(c) }},
+		"fin before the first byte": {get, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false},
+			func(*net.TCPConn, *bufio.Reader, string) {}},
+		"fin in the header": {get, want{timeline.Truncated, timeline.PhaseFirstByte, 0, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, _ string) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le") }},
+		"fin in the body": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 256"))
+			}},
+		"fin in a body that ends with the connection": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, true},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 100, ok)) }},
+		"a body that ends with the connection": {get, want{timeline.OK, timeline.PhaseDone, 200, 256, true},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 256, ok)) }},
+		"fin in a chunk": {chunked, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				b, _ := io.ReadAll(work.Body(id, 100))
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n%s", b)
+			}},
+		"no last chunk": {chunked, want{timeline.Truncated, timeline.PhaseBody, 200, work.SlowBytes, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				b, _ := io.ReadAll(work.Body(id, work.SlowBytes))
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n%s\r\n", b)
+			}},
+		"broken chunk": {chunked, want{timeline.Malformed, timeline.PhaseBody, 200, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, _ string) {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
+			}},
+		"rst in the body": {get, want{timeline.Reset, timeline.PhaseBody, 200, 100, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 256"))
+				pause()
+				reset(c)
+			}},
+		"other bytes": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 256, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id+"x", 256, ok, "Content-Length: 256"))
+			}},
+		"promised too short": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 100, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 100"))
+			}},
+		"promised too long": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 300, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 300, ok, "Content-Length: 300"))
+			}},
+		"503": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 10, "503 Service Unavailable", "Connection: close", "Content-Length: 10"))
+			}},
+		"503 cut short": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 10, "503 Service Unavailable", "Content-Length: 20"))
+			}},
+		"no HTTP": {get, want{timeline.Malformed, timeline.PhaseFirstByte, 0, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, _ string) { fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n") }},
+		"an early hint comes first": {get, want{timeline.OK, timeline.PhaseDone, 200, 256, false},
+			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, "HTTP/1.1 103 Early Hints\r\n\r\n"+answer(id, 256, ok, "Content-Length: 256"))
+			}},
+		"stalled": {get, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
+		"stalled in the body": {get, want{timeline.Timeout, timeline.PhaseBody, 200, 9, false},
+			func(c *net.TCPConn, br *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id, 9, ok, "Content-Length: 256"))
+				_, _ = br.ReadByte()
+			}},
+		"upload refused early": {up, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
+			func(c *net.TCPConn, br *bufio.Reader, id string) {
+				_, _ = br.ReadByte()
+				fmt.Fprint(c, answer(id, 0, "503 Service Unavailable", "Connection: close", "Content-Length: 0"))
+			}},
+		"upload cut by rst": {up, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte(); reset(c) }},
+		"upload cut by fin": {up, want{timeline.Closed, timeline.PhaseWrite, 0, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+				_ = c.CloseWrite()
+				_, _ = io.Copy(io.Discard, br)
+			}},
+		"upload never answered": {up, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = io.Copy(io.Discard, br) }},
+		"upload with a wrong sum": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, work.SlowBytes, true},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n\r\n{\"bytes\":%d,\"sha256\":\"00\"}", work.SlowBytes)
+			}},
+		"upload that arrived in part": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, 7, true},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n{\"bytes\":7,\"sha256\":\"00\"}")
+			}},
+		"upload with no JSON": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, 0, true},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\nthanks")
+			}},
+		"expectation failed": {cont, want{timeline.Status, timeline.PhaseBody, 417, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+				fmt.Fprint(c, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")
+				if _, err := br.ReadByte(); err != io.EOF {
+					t.Errorf("body after 417: %v", err)
+				}
+			}},
+		"no 100": {cont, want{timeline.Timeout, timeline.PhaseWrite, 0, 0, false},
+			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
+		"rst instead of 100": {cont, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
+			func(c *net.TCPConn, _ *bufio.Reader, _ string) { reset(c) }},
+	} {
+		for _, conns := range []load.Conns{load.New, load.Reused} {
+			t.Run(name+"/"+string(conns), func(t *testing.T) {
+				t.Parallel()
+				noRetry(t, c.p, conns, c.want, func(requests *atomic.Int64) string {
+					return accept(t, func(_ int, conn *net.TCPConn) {
+						br := bufio.NewReader(conn)
+						req, err := http.ReadRequest(br)
+						if err != nil {
+							return
+						}
+						requests.Add(1)
+						c.serve(conn, br, req.Header.Get(work.HeaderID))
+					})
+				})
+			})
+		}
+	}
+}
+
+// noRetry records a few attempts against a server that answers one request on
+// each connection: all have the same outcome, and each was made once.
+func noRetry(t *testing.T, p load.Profile, conns load.Conns, w want, start func(requests *atomic.Int64) string) {
+	t.Helper()
+	p.Conns = conns
+	p.Rate = 50
+	var requests atomic.Int64
+	s := testStream(start(&requests), p)
+	if w.outcome == timeline.Timeout {
+		s.Timeout = time.Second
+	}
+	samples := record(t, s, 5)
+	for _, s := range samples {
+		w.check(t, s)
+		if s.Conn == 0 || s.Nth != 1 || s.Dial == 0 {
+			t.Errorf("connection: %s", text(s))
+		}
+	}
+	if n := int(requests.Load()); n != len(samples) {
+		t.Errorf("%d samples, the server saw %d requests", len(samples), n)
+	}
+}
