@@ -20,9 +20,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
-// File is the picture's name in the scenario's directory.
-const File = "timeline.png"
-
 // bin is the stretch of time that one tick stands for.
 const bin = 100 * time.Millisecond
 

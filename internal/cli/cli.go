@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line, apart from what only a process may do:
+// its signals and its exit are main's.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+// ExitKilled is the exit code after a second signal, as shells give it.
+const ExitKilled = 130
+
+// Actions are what the commands do to the world.
+type Actions struct {
+	Execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)
+	Rejudge func(dir string) (*v1alpha1.ConformanceReport, error)
+	Cluster ClusterActions
+}
+
+// exit is an exit code on its way up: its error, if any, still has to be told.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+// Run carries a command line out and returns the process's exit code.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, do Actions) int {
+	root := newRoot(do)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return v1alpha1.ExitPass
+	}
+	var e exit
+	if !errors.As(err, &e) {
+		e = exit{code: v1alpha1.ExitUsage, err: err}
+	}
+	if e.err != nil {
+		fmt.Fprintf(stderr, "lastcall: %v\n", e.err)
+	}
+	return e.code
+}
+
+func newRoot(do Actions) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lastcall",
+		Short: "Chaos and conformance for graceful termination in Kubernetes",
+		Long: `Lastcall records what happens to requests when pods go away, and judges the
+recording: which written rule was broken, when, to whom, and by what.
+
+Exit codes: 0 passed; 1 a MUST failed (with --strict, a SHOULD); 2 bad input, or
+an environment in which the suite can't run; 3 nothing failed, but something
+could not be shown.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		newRun(do.Execute),
+		newList(),
+		newExplain(),
+		newReport(do.Rejudge),
+		newUp(do.Cluster.Up),
+		newDown(do.Cluster.Down),
+		newCleanup(do.Cluster.Cleanup),
+		newVersion(),
+	)
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the commit that it was built from",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := v1alpha1.ThisSuite()
+			revision := s.Revision
+			switch {
+			case revision == "":
+				revision = "commit not recorded"
+			case s.Modified:
+				revision += ", modified"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "lastcall %s (%s, %s)\n", s.Version, revision, s.Go)
+			return err
+		},
+	}
+}

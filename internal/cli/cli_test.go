@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/internal/cli"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+
+	_ "github.com/lastcall-dev/lastcall/suites/all" // the catalogue
+)
+
+// ran is what one command line did.
+type ran struct {
+	code           int
+	stdout, stderr string
+	request        *cli.RunRequest
+}
+
+// lastcall carries a command line out on a world in which a run ends with the
+// verdict.
+func lastcall(t *testing.T, verdict spec.Verdict, args ...string) ran {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	var out ran
+	do := cli.Actions{
+		Execute: func(_ context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+			out.request = &r
+			r.Say("bringing the cluster up")
+			r.Progress(behaviour.Progress{Scenario: "delete-1", Step: "recording", N: 1, Of: 3, Left: 3 * time.Minute, Samples: 10, Failed: 1})
+			return report(verdict), nil
+		},
+		Rejudge: func(string) (*v1alpha1.ConformanceReport, error) { return report(verdict), nil },
+		Cluster: cli.ClusterActions{
+			Up: func(_ context.Context, r cli.UpRequest) (string, error) {
+				r.Say("nodes")
+				return "/tmp/kubeconfig", nil
+			},
+			Down:    func(context.Context, string) error { return errors.New("there is no cluster x") },
+			Cleanup: func(context.Context) ([]string, error) { return nil, nil },
+		},
+	}
+	var stdout, stderr bytes.Buffer
+	out.code = cli.Run(t.Context(), args, &stdout, &stderr, do)
+	out.stdout, out.stderr = stdout.String(), stderr.String()
+	return out
+}
+
+func report(v spec.Verdict) *v1alpha1.ConformanceReport {
+	r := &v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: v}}}
+	r.Conclude()
+	return r
+}
+
+func TestExitCodes(t *testing.T) {
+	for v, want := range map[spec.Verdict]int{spec.Pass: 0, spec.Fail: 1, spec.Inconclusive: 3, spec.Error: 3, spec.Skipped: 3} {
+		for _, args := range [][]string{{"run"}, {"report", "rejudge", "dir"}} {
+			if got := lastcall(t, v, args...); got.code != want {
+				t.Errorf("%v, %v: exit %d, want %d\n%s", args, v, got.code, want, got.stderr)
+			}
+		}
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string]string{
+		`--stage "moon": it is kind or cluster`:        "--stage moon",
+		"--kubeconfig belongs to --stage cluster":      "--kubeconfig f",
+		"--agent-image belongs to --stage cluster":     "--agent-image f",
+		"--stage cluster needs --kubeconfig":           "--stage cluster",
+		"--keep belongs to --stage kind":               "--stage cluster --kubeconfig f --keep",
+		"no such file":                                 "--stage cluster --kubeconfig nowhere",
+		"a cluster needs a name":                       "--name=",
+		"a cluster has one node at least":              "--nodes 0",
+		`there is no fault "none-such": use one of`:    "--fault none-such",
+		"is it pod.accept-after-sigterm?":              "--behaviours pod.acept-after-sigterm",
+		`no behaviour has the label "none"`:            "--labels none",
+		`--profile "huge"`:                             "--profile huge",
+		"is not empty: nothing that was recorded is":   "--out " + full,
+		"unknown flag: --retries":                      "--retries 3",
+		"unknown command":                              "everything",
+		`invalid argument "soon" for "--p"`:            "--p soon",
+		"--nodes belongs to --stage kind, and this is": "--stage cluster --nodes 3 --fault none-such",
+	} {
+		got := lastcall(t, spec.Pass, append([]string{"run"}, strings.Fields(args)...)...)
+		if got.code != 2 || got.request != nil || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, started %v, want %q in\n%s", args, got.code, got.request != nil, want, got.stderr)
+		}
+	}
+}
+
+func TestRunSelects(t *testing.T) {
+	got := lastcall(t, spec.Pass, "run")
+	if got.request == nil || len(got.request.Selected) < 7 || got.request.Labels[0] != "core" {
+		t.Fatalf("by default core is run: %+v", got.request)
+	}
+	if got.request.Dir == "" || !strings.HasPrefix(got.request.Dir, "lastcall-report") {
+		t.Errorf("the report goes to %q", got.request.Dir)
+	}
+	for _, want := range []string{"recordings, one after the other about", "bringing the cluster up", "[1/3] delete-1: recording (10 requests, 1 failed), about 3m00s left"} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("no %q in\n%s", want, got.stderr)
+		}
+	}
+	if strings.Contains(got.stderr, "\x1b") {
+		t.Error("a pipe gets plain lines")
+	}
+	got = lastcall(t, spec.Pass, "run", "--behaviours", "pod.accept-after-sigterm", "--fault", "exit-on-sigterm")
+	if len(got.request.Selected) != 1 || len(got.request.Labels) != 0 || got.request.Fault != "exit-on-sigterm" {
+		t.Errorf("%+v", got.request)
+	}
+}
+
+func TestRunStopped(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	t.Chdir(t.TempDir())
+	var stdout, stderr bytes.Buffer
+	code := cli.Run(ctx, []string{"run"}, &stdout, &stderr, cli.Actions{
+		Execute: func(ctx context.Context, _ cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+			cancel(errors.New("stopped by interrupt"))
+			return nil, ctx.Err()
+		},
+	})
+	if code != 3 || !strings.Contains(stderr.String(), "stopped by interrupt") {
+		t.Errorf("exit %d\n%s", code, stderr.String())
+	}
+}
+
+func TestList(t *testing.T) {
+	got := lastcall(t, spec.Pass, "list")
+	if got.code != 0 || !strings.Contains(got.stdout, "pod.accept-after-sigterm") {
+		t.Errorf("exit %d\n%s", got.code, got.stdout)
+	}
+	got = lastcall(t, spec.Pass, "list", "-o", "json")
+	var all []struct {
+		ID, Level, Scenario string
+		Basis, Stages       []string
+		Needs, Faults       []string
+		References          []spec.Ref
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 7 {
+		t.Errorf("%d behaviours", len(all))
+	}
+	for _, b := range all {
+		if b.ID == "" || b.Level == "" || b.Scenario == "" || len(b.Basis) == 0 || len(b.Stages) == 0 || len(b.Needs) == 0 ||
+			len(b.Faults) == 0 || len(b.References) == 0 || b.References[0].Quote == "" {
+			t.Errorf("not whole: %+v", b)
+		}
+	}
+	if got := lastcall(t, spec.Pass, "list", "-o", "xml"); got.code != 2 {
+		t.Errorf("exit %d", got.code)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, b := range behaviour.Catalogue() {
+		got := lastcall(t, spec.Pass, "explain", b.ID)
+		for _, want := range []string{b.Title, b.Why, b.Causes, b.Fix, b.Refs[0].Doc} {
+			if !strings.Contains(got.stdout, want) {
+				t.Errorf("%s: no %q in\n%s", b.ID, want, got.stdout)
+			}
+		}
+	}
+	for in, want := range map[string]string{
+		"accept-after":            "is it pod.accept-after-sigterm?",
+		"endpoints.prefer-ready":  "is it endpoints.prefers-ready?",
+		"zzzzzzzzzzzzzzzzzzzzzzz": "`lastcall list` shows them",
+	} {
+		if got := lastcall(t, spec.Pass, "explain", in); got.code != 2 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, %s", in, got.code, got.stderr)
+		}
+	}
+}
+
+func TestClusters(t *testing.T) {
+	if got := lastcall(t, spec.Pass, "up"); got.code != 0 || !strings.Contains(got.stdout, "export KUBECONFIG=/tmp/kubeconfig") {
+		t.Errorf("%+v", got)
+	}
+	if got := lastcall(t, spec.Pass, "down", "--name", "x"); got.code != 2 || !strings.Contains(got.stderr, "no cluster x") {
+		t.Errorf("%+v", got)
+	}
+	if got := lastcall(t, spec.Pass, "cleanup"); got.code != 0 || !strings.Contains(got.stdout, "nothing of ours was left") {
+		t.Errorf("%+v", got)
+	}
+	if got := lastcall(t, spec.Pass, "version"); got.code != 0 || !strings.HasPrefix(got.stdout, "lastcall v") {
+		t.Errorf("%+v", got)
+	}
+}

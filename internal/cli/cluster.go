@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/kind"
+)
+
+// What a cluster is unless something else is asked for.
+const (
+	defaultKubernetes = kind.DefaultKubernetes
+	defaultNodes      = kind.DefaultNodes
+	defaultName       = "lastcall"
+)
+
+// UpRequest asks for a cluster.
+type UpRequest struct {
+	Name       string
+	Kubernetes string
+	Nodes      int
+	Image      string
+	IPFamily   string
+	Kubeconfig string
+	// Say is told what is being done.
+	Say func(string)
+}
+
+// ClusterActions make clusters and take them away.
+type ClusterActions struct {
+	// Up returns the path of the cluster's kubeconfig.
+	Up   func(context.Context, UpRequest) (string, error)
+	Down func(ctx context.Context, name string) error
+	// Cleanup returns what it removed.
+	Cleanup func(ctx context.Context) ([]string, error)
+}
+
+func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
+	var r UpRequest
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Make a kind cluster that can't send a packet out of this machine",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkCluster(r.Name, r.Nodes); err != nil {
+				return err
+			}
+			told := newProgress(cmd.ErrOrStderr(), nil)
+			r.Say = told.say
+			path, err := up(cmd.Context(), r)
+			told.close()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s is up: export KUBECONFIG=%s\n`lastcall down --name %s` takes it away\n", r.Name, path, r.Name)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Name, "name", defaultName, "name of the cluster")
+	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, "Kubernetes version")
+	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes, the control plane among them")
+	f.StringVar(&r.Image, "image", "", "node image, instead of the one for --k8s")
+	f.StringVar(&r.IPFamily, "ip-family", "", "ipv4, ipv6 or dual (default dual, where this machine has IPv6)")
+	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "file to write the kubeconfig to; it must not exist (default one of the suite's own)")
+	return cmd
+}
+
+func newDown(down func(ctx context.Context, name string) error) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Take a cluster away that `lastcall up` made",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := down(cmd.Context(), name); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "cluster %s is gone\n", name)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", defaultName, "name of the cluster")
+	return cmd
+}
+
+func newCleanup(cleanup func(ctx context.Context) ([]string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove all that runs of the suite left on this machine, also after a crash",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			removed, err := cleanup(cmd.Context())
+			for _, what := range removed {
+				fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", what)
+			}
+			if err == nil && len(removed) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "nothing of ours was left")
+			}
+			return err
+		},
+	}
+}
+
+// checkCluster refuses what can be refused without a look at the machine; the
+// rest is for package kind.
+func checkCluster(name string, nodes int) error {
+	if name == "" {
+		return fmt.Errorf("--name: a cluster needs a name")
+	}
+	if nodes < 1 {
+		return fmt.Errorf("--nodes %d: a cluster has one node at least", nodes)
+	}
+	return nil
+}

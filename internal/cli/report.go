@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/reports/text"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/reports/yaml"
+)
+
+func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Print a run's report, or judge its recordings again",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		reading("rejudge DIR", "Judge a run's recordings again, with no cluster, and print what comes out", rejudge),
+		reading("show DIR", "Print the report of a run", yaml.ReadDir),
+	)
+	return cmd
+}
+
+// reading is a command that gets a report out of a directory, prints it, and
+// ends as the run itself would.
+func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "yaml" {
+				return fmt.Errorf("-o %q: it is text or yaml", format)
+			}
+			r, err := read(args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if format == "yaml" {
+				err = yaml.Write(out, r)
+			} else {
+				err = text.Write(out, r, text.Options{Dir: args[0], Colour: text.Terminal(out)})
+			}
+			if err != nil {
+				return err
+			}
+			return ended(r)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "text or yaml")
+	return cmd
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/reports/text"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// The stages of this version.
+const (
+	stageKind    = "kind"
+	stageCluster = "cluster"
+)
+
+// RunRequest is a command line that was found to be sound.
+type RunRequest struct {
+	Stage      string
+	Kubeconfig string
+	AgentImage string
+	Kubernetes string
+	Nodes      int
+	Name       string
+	Keep       bool
+
+	// Labels and IDs are as they were given, Selected is what they select.
+	Labels, IDs []string
+	Selected    []behaviour.Behaviour
+
+	Fault   spec.Fault
+	Isolate bool
+	Strict  bool
+	P       time.Duration
+	Dir     string
+	Profile string
+
+	// Progress is told what is recorded; Say what is being prepared.
+	Progress func(behaviour.Progress)
+	Say      func(string)
+}
+
+func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
+	var r RunRequest
+	var fault string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Record the behaviours of a system, and judge the recordings",
+		Long: `Record the selected behaviours and judge them. With --stage kind, a cluster is
+made for the run and removed after it. With --stage cluster, the run takes place
+on the cluster of --kubeconfig, in namespaces of its own.
+
+The first Ctrl-C stops the run: what was made is removed, what was recorded is
+kept and judged. The second ends the process at once.`,
+		Example: `  lastcall run --labels core
+  lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
+  lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := r.check(cmd.Flags().Changed, fault); err != nil {
+				return err
+			}
+			plan := behaviour.Fold(withControl(r.Selected), r.Fault, r.Isolate)
+			told := newProgress(cmd.ErrOrStderr(), plan)
+			r.Progress, r.Say = told.progress, told.say
+			told.plan(r.Dir)
+			report, err := execute(cmd.Context(), r)
+			told.close()
+			if report == nil {
+				return failed(cmd.Context(), err)
+			}
+			if werr := text.Write(cmd.OutOrStdout(), report, text.Options{Dir: r.Dir, Colour: text.Terminal(cmd.OutOrStdout())}); werr != nil {
+				return werr
+			}
+			if err != nil {
+				return exit{code: max(report.ExitCode, v1alpha1.ExitFail), err: err}
+			}
+			return ended(report)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made) or cluster (--kubeconfig)")
+	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
+	f.StringVar(&r.AgentImage, "agent-image", "", "image of the agents, where the cluster has it under another name (--stage cluster)")
+	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, "Kubernetes version (--stage kind)")
+	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
+	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
+	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
+	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels (default core, unless --behaviours is given)")
+	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
+	f.StringVar(&fault, "fault", "", "break the reference component on purpose: `lastcall list` names the faults")
+	f.BoolVar(&r.Isolate, "isolate", false, "record each behaviour apart")
+	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
+	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes")
+	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
+	f.StringVar(&r.Profile, "profile", "ci", "size of the run: ci")
+	return cmd
+}
+
+// check refuses what is wrong with a command line before anything is started,
+// and fills in what follows from the rest. All mistakes are told at once.
+func (r *RunRequest) check(given func(flag string) bool, fault string) error {
+	var bad []error
+	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	needs := func(stage string, flags ...string) {
+		for _, f := range flags {
+			if given(f) {
+				wrong("--%s belongs to --stage %s, and this is --stage %s", f, stage, r.Stage)
+			}
+		}
+	}
+	switch r.Stage {
+	case stageKind:
+		needs(stageCluster, "kubeconfig", "agent-image")
+		if err := checkCluster(r.Name, r.Nodes); err != nil {
+			bad = append(bad, err)
+		}
+	case stageCluster:
+		needs(stageKind, "k8s", "nodes", "name", "keep")
+		if r.Kubeconfig == "" {
+			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
+		} else if _, err := os.Stat(r.Kubeconfig); err != nil {
+			wrong("--kubeconfig: %w", err)
+		}
+	default:
+		wrong("--stage %q: it is %s or %s", r.Stage, stageKind, stageCluster)
+	}
+	if r.Profile != "ci" {
+		wrong("--profile %q: this version has the profile ci", r.Profile)
+	}
+	var err error
+	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
+		wrong("--fault: %w", err)
+	}
+	if !given("labels") && len(r.IDs) == 0 {
+		r.Labels = []string{"core"}
+	}
+	for _, id := range r.IDs {
+		if _, ok := behaviour.Find(id); !ok {
+			bad = append(bad, unknown(id))
+		}
+	}
+	if len(bad) == 0 {
+		if r.Selected, err = behaviour.Select(behaviour.Catalogue(), r.Labels, r.IDs); err != nil {
+			bad = append(bad, err)
+		}
+	}
+	if r.Dir == "" {
+		r.Dir = filepath.Join("lastcall-report", time.Now().UTC().Format("20060102-150405"))
+	}
+	switch entries, err := os.ReadDir(r.Dir); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		wrong("--out: %w", err)
+	case len(entries) > 0:
+		wrong("--out %s is not empty: nothing that was recorded is written over", r.Dir)
+	}
+	return errors.Join(bad...)
+}
+
+// failed turns an error without a report into an exit code: a run that a
+// person stopped showed nothing, everything else is input or environment.
+func failed(ctx context.Context, err error) error {
+	if err == nil {
+		err = errors.New("the run gave neither a report nor an error")
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return exit{code: v1alpha1.ExitInconclusive, err: cause}
+	}
+	return exit{code: v1alpha1.ExitUsage, err: err}
+}
+
+// ended turns a report into an exit code. The report was told already.
+func ended(r *v1alpha1.ConformanceReport) error {
+	if r.ExitCode == v1alpha1.ExitPass {
+		return nil
+	}
+	return exit{code: r.ExitCode}
+}
+
+// withControl adds what every run records, because without it nobody knows
+// whether the clients can see a death: what the plan tells must be what is done.
+func withControl(selected []behaviour.Behaviour) []behaviour.Behaviour {
+	out := slices.Clone(selected)
+	for _, b := range behaviour.Catalogue() {
+		if b.Level == spec.Control && !slices.ContainsFunc(out, func(s behaviour.Behaviour) bool { return s.Level == spec.Control }) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// unknown is the error for an ID that no behaviour has.
+func unknown(id string) error {
+	// cobra knows how to find what a person meant among the names of commands.
+	all := &cobra.Command{SuggestionsMinimumDistance: 5}
+	for _, b := range behaviour.Catalogue() {
+		all.AddCommand(&cobra.Command{Use: b.ID, Run: func(*cobra.Command, []string) {}})
+	}
+	near := all.SuggestionsFor(id)
+	for _, b := range behaviour.Catalogue() {
+		if strings.Contains(b.ID, id) && !slices.Contains(near, b.ID) {
+			near = append(near, b.ID)
+		}
+	}
+	if len(near) == 0 {
+		return fmt.Errorf("no behaviour is called %q: `lastcall list` shows them", id)
+	}
+	return fmt.Errorf("no behaviour is called %q: is it %s?", id, strings.Join(near, " or "))
+}
