@@ -58,8 +58,11 @@ func nodeImage(ctx context.Context, c Config) (string, error) {
 		if err == nil {
 			return found.registry, nil
 		}
-		if ctx.Err() != nil || found.built == nil {
+		if ctx.Err() != nil {
 			return "", fmt.Errorf("node image %s: %w", found.registry, err)
+		}
+		if found.built == nil {
+			return "", fmt.Errorf("node image %s: %w: ask for one that can be built without a registry: %s", found.registry, err, strings.Join(nodeimage.Supported(), ", "))
 		}
 		c.Progress(fmt.Sprintf("node image %s: %v; building one from source", found.registry, err))
 	}
@@ -123,9 +126,9 @@ func pull(ctx context.Context, reference string, progress func(string)) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case answered:
-		return fmt.Errorf("docker pull: %w: %s", err, strings.TrimSpace(stderr.String()))
+		return fmt.Errorf("docker pull: %w: %s", err, docker.OneLine(stderr.String()))
 	default:
-		silent.reason = strings.TrimSpace(stderr.String())
+		silent.reason = docker.OneLine(stderr.String())
 	}
 	return fmt.Errorf("%w (%s)", errNoRegistry, silent.reason)
 }

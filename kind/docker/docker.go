@@ -31,7 +31,18 @@ type CommandError struct {
 }
 
 func (e *CommandError) Error() string {
-	return fmt.Sprintf("docker %s: %v: %s", strings.Join(e.Args, " "), e.Err, strings.TrimSpace(e.Output))
+	return fmt.Sprintf("docker %s: %v: %s", strings.Join(e.Args, " "), e.Err, OneLine(e.Output))
+}
+
+// OneLine puts what docker printed on one line, without its advice on --help.
+func OneLine(output string) string {
+	var kept []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Run 'docker ") && !strings.HasPrefix(line, "See 'docker ") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, " | ")
 }
 
 func (e *CommandError) Unwrap() error { return e.Err }
@@ -95,8 +106,7 @@ func Ask(ctx context.Context) (Engine, error) {
 	reason := strings.TrimSpace(fields[len(fields)-1])
 	var failed *CommandError
 	if errors.As(err, &failed) {
-		lines := strings.Split(strings.TrimSpace(failed.Output), "\n")
-		reason = lines[len(lines)-1]
+		reason = OneLine(failed.Output)
 	}
 	if strings.Contains(reason, "permission denied") {
 		return Engine{}, fmt.Errorf("%w (%s)", ErrForbidden, reason)

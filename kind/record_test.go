@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kind
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRecord(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	elsewhere := filepath.Join(t.TempDir(), "kubeconfig")
+	r := record{Name: "a", Ranges: candidate(0, IPv4), Kubeconfig: elsewhere}
+	if err := r.claim(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.claim(); err == nil || !strings.Contains(err.Error(), "half made") {
+		t.Errorf("second claim of a half-made one: %v", err)
+	}
+	r.Ready = true
+	if err := r.save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.claim(); err == nil || !strings.Contains(err.Error(), "cluster a exists") {
+		t.Errorf("second claim: %v", err)
+	}
+	got, err := load("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Compared as text: netip has unexported fields.
+	if got.Ranges.Pods[0] != r.Ranges.Pods[0] || got.Ranges.Network6.IsValid() || !got.Ready {
+		t.Errorf("loaded %+v, saved %+v", got, r)
+	}
+	if names, err := recorded(); err != nil || !cmp.Equal(names, []string{"a"}) {
+		t.Errorf("recorded = %v, %v", names, err)
+	}
+
+	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := forget("a")
+	if err != nil || len(removed) != 2 {
+		t.Errorf("forget = %v, %v; want kubeconfig and folder", removed, err)
+	}
+	if _, err := os.Lstat(elsewhere); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the kubeconfig is still there: %v", err)
+	}
+	if err := r.save(); err == nil {
+		t.Error("a cluster that was cleaned up meanwhile was saved")
+	}
+	if removed, err := forget("a"); err != nil || len(removed) != 0 {
+		t.Errorf("forget of what is gone = %v, %v", removed, err)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		in   container
+		want string
+	}{
+		{"a node of ours", container{cluster: "lastcall-a", networks: []string{"lastcall-a"}}, "a"},
+		{"a node of ours, connected elsewhere too", container{cluster: "lastcall-a", networks: []string{"x", "lastcall-a"}}, "a"},
+		{"a proof's container", container{proof: "lastcall-a", networks: []string{"lastcall-a"}}, "a"},
+		{"the user's own cluster", container{cluster: "a", networks: []string{"kind"}}, ""},
+		{"the user's own, of a name like ours", container{cluster: "lastcall-a", networks: []string{"kind"}}, ""},
+		{"anything on our network", container{networks: []string{"lastcall-a"}}, ""},
+		{"anything", container{networks: []string{"bridge"}}, ""},
+	} {
+		if got := test.in.owner(); got != test.want {
+			t.Errorf("%s: owner %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestLogger(t *testing.T) {
+	var lines []string
+	l := logger{func(line string) { lines = append(lines, line) }}
+	l.V(0).Infof(" • %s  ...\n", "Preparing nodes 📦 📦 ")
+	l.V(0).Infof(" ✓ %s\n", "Preparing nodes 📦 📦 ")
+	l.V(1).Info("debug")
+	l.V(0).Info("")
+	l.Warn("WARNING: Here be dragons! This is not supported currently.")
+	want := []string{"kind: Preparing nodes ...", "kind: done: Preparing nodes"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}
+
+func TestRoomFor(t *testing.T) {
+	if err := roomFor(t.TempDir(), 1); err != nil {
+		t.Errorf("one byte: %v", err)
+	}
+	if err := roomFor(t.TempDir(), 1<<62); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("more than any disk has: %v", err)
+	}
+	if err := roomFor("/nowhere/of/an/engine", 1<<62); err != nil {
+		t.Errorf("a folder that is not on this machine: %v", err)
+	}
+}
