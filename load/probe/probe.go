@@ -159,21 +159,20 @@ func (s *stream) run() {
 	if s.pool != nil {
 		defer s.pool.close()
 	}
-	s.pace()
+	s.pace(timeline.Monotonic())
 	s.attempts.Wait()
 }
 
 // pace begins an attempt in each slot of 1/Rate, at a random instant of the
 // slot, so that neither clients nor the periodic work of a server lock on to
-// its phase.
-func (s *stream) pace() {
+// its phase. The first slot begins at start.
+func (s *stream) pace(start time.Duration) {
 	name := fnv.New64a()
 	name.Write([]byte(s.Name))
 	rng := mathrand.New(mathrand.NewPCG(s.Seed, name.Sum64()))
 	slot := float64(time.Second) / s.Profile.Rate
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	start := timeline.Monotonic()
 	for k := int64(0); ; k++ {
 		due := start + time.Duration((float64(k)+rng.Float64())*slot)
 		late := timeline.Monotonic() - due

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,14 +69,20 @@ func backend(w http.ResponseWriter, r *http.Request) {
 	_, _ = work.Send(r.Context(), flushing{w}, id, job.Bytes, job.Takes)
 }
 
-// serve runs a net/http server for HTTP/1.1 and h2c until the test ends.
-func serve(t testing.TB, h http.HandlerFunc) (addr string, srv *http.Server) {
+// serve runs a net/http server for HTTP/1.1 and h2c until the test ends, and
+// counts its connections.
+func serve(t testing.TB, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
 	l := listen(t)
 	var p http.Protocols
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
-	srv = &http.Server{Handler: h, Protocols: &p}
+	opened = new(atomic.Int64)
+	srv := &http.Server{Handler: h, Protocols: &p, ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -83,7 +90,7 @@ func serve(t testing.TB, h http.HandlerFunc) (addr string, srv *http.Server) {
 		}
 	})
 	t.Cleanup(func() { _ = srv.Close(); wg.Wait() })
-	return l.Addr().String(), srv
+	return l.Addr().String(), opened
 }
 
 func listen(t testing.TB) net.Listener {

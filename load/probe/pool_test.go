@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"golang.org/x/net/http2"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+func reused(proto load.Protocol) load.Profile {
+	return load.Profile{Protocol: proto, Conns: load.Reused, Op: load.Get}
+}
+
+// The pool is filled first, and then used in turn.
+func TestPoolGoesRound(t *testing.T) {
+	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+		noLeaks(t)
+		addr, opened := serve(t, backend)
+		samples := record(t, testStream(addr, reused(proto)), 200)
+		uses := map[uint64]int{}
+		for _, s := range samples {
+			if s.Outcome != timeline.OK {
+				t.Fatalf("not ok: %s", text(s))
+			}
+			uses[s.Conn] = max(uses[s.Conn], s.Nth)
+		}
+		if len(uses) < maxLeast || len(uses) > maxLeast+10 || int(opened.Load()) != len(uses) {
+			t.Errorf("%d connections used, %d opened, want %d or a few more", len(uses), opened.Load(), maxLeast)
+		}
+		total := 0
+		for _, n := range uses {
+			total += n
+		}
+		if total != len(samples) {
+			t.Errorf("the highest Nths add up to %d, there are %d samples", total, len(samples))
+		}
+		for c, n := range uses {
+			if c <= maxLeast && (n < 4 || n > 40) {
+				t.Errorf("connection %d was used %d times of %d", c, n, len(samples))
+			}
+		}
+	}
+}
+
+// At a low rate the pool stays so small that its connections are used.
+func TestPoolSizeFollowsRate(t *testing.T) {
+	for rate, least := range map[float64]int{0.1: 1, 1: 2, 5: 10, 8: 16, 1000: 16} {
+		p := newPool(rate)
+		if p.least != least {
+			t.Errorf("at %v/s at least %d connections, want %d", rate, p.least, least)
+		}
+		p.close()
+	}
+}
+
+// Connection: close and GOAWAY, announced in a reply, retire a connection.
+func TestRetired(t *testing.T) {
+	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+		noLeaks(t)
+		addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			// In h2, net/http makes a GOAWAY of it.
+			w.Header().Set("Connection", "close")
+			backend(w, r)
+		})
+		samples := record(t, testStream(addr, reused(proto)), 60)
+		last := 0
+		for _, s := range samples {
+			if s.Outcome != timeline.OK || s.Nth != 1 {
+				t.Fatalf("not ok, or reused: %s", text(s))
+			}
+			if s.LastOnConn {
+				last++
+			}
+		}
+		// An h2 server sends the GOAWAY besides the reply: it may come later.
+		if proto == load.HTTP1 && last != len(samples) {
+			t.Errorf("%d of %d replies said that the connection ends", last, len(samples))
+		}
+	}
+}
+
+// A FIN that has arrived on an idle connection is noticed before the
+// connection is used.
+func TestIdleFIN(t *testing.T) {
+	noLeaks(t)
+	addr := accept(t, func(_ int, c *net.TCPConn) {
+		req, err := http.ReadRequest(bufio.NewReader(c))
+		if err == nil {
+			fmt.Fprint(c, answer(req.Header.Get(work.HeaderID), 256, "200 OK", "Content-Length: 256"))
+		}
+	})
+	p := reused(load.HTTP1)
+	p.Rate = 30
+	for _, s := range record(t, testStream(addr, p), 60) {
+		if s.Outcome != timeline.OK || s.Nth != 1 {
+			t.Errorf("not ok, or reused: %s", text(s))
+		}
+	}
+}
+
+// An answer that nobody asked for (here a 408) makes a connection useless.
+func TestIdleData(t *testing.T) {
+	noLeaks(t)
+	addr := accept(t, func(_ int, c *net.TCPConn) {
+		br := bufio.NewReader(c)
+		req, err := http.ReadRequest(br)
+		if err == nil {
+			fmt.Fprint(c, answer(req.Header.Get(work.HeaderID), 256, "200 OK", "Content-Length: 256"))
+			pause()
+			fmt.Fprint(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+			_, _ = br.ReadByte()
+		}
+	})
+	p := reused(load.HTTP1)
+	p.Rate = 20
+	for _, s := range record(t, testStream(addr, p), 50) {
+		if s.Outcome != timeline.OK || s.Nth != 1 {
+			t.Errorf("not ok, or reused: %s", text(s))
+		}
+	}
+}
+
+// So is a GOAWAY, and the connection is closed from this side.
+func TestIdleGoAway(t *testing.T) {
+	noLeaks(t)
+	var closed atomic.Int64
+	addr := accept(t, func(_ int, c *net.TCPConn) {
+		p, err := newPeer(c)
+		if err != nil {
+			return
+		}
+		s, id, err := p.request()
+		if err != nil {
+			return
+		}
+		p.header(s, 200, 256, false)
+		p.body(s, id, 256, true)
+		pause()
+		_ = p.WriteGoAway(s, http2.ErrCodeNo, nil)
+		p.rest()
+		closed.Add(1)
+	})
+	p := reused(load.H2C)
+	p.Rate = 20
+	samples := record(t, testStream(addr, p), 60)
+	for _, s := range samples {
+		if s.Outcome != timeline.OK || s.Nth != 1 {
+			t.Errorf("not ok, or reused: %s", text(s))
+		}
+	}
+	if n := int(closed.Load()); n < 30 {
+		t.Errorf("%d of %d connections were closed by the client", n, len(samples))
+	}
+}
+
+// Idle connections that the peer has ended are closed soon, used or not.
+func TestSweep(t *testing.T) {
+	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+		g := noLeaks(t)
+		p := newPool(0.1)
+		var left atomic.Int64
+		addr := accept(t, func(_ int, c *net.TCPConn) {
+			_ = c.CloseWrite()
+			// Only the client's FIN ends this.
+			for b := make([]byte, 100); ; {
+				if _, err := c.Read(b); err != nil {
+					left.Add(1)
+					return
+				}
+			}
+		})
+		s := &stream{ctx: t.Context(), Stream: testStream(addr, reused(proto))}
+		s.addr, _ = check(s.Stream)
+		l, err := s.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.take() != nil {
+			t.Error("a connection out of nothing")
+		}
+		p.put(l)
+		g.Eventually(left.Load).WithTimeout(5 * time.Second).Should(gomega.BeEquivalentTo(1))
+		g.Eventually(func() int { p.mu.Lock(); defer p.mu.Unlock(); return p.open }).Should(gomega.Equal(0))
+		p.close()
+	}
+}
+
+// A server that goes away and comes back: broken connections are dropped and
+// replaced, and no failure is carried on.
+func TestPoolRecovers(t *testing.T) {
+	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+		noLeaks(t)
+		var broken atomic.Bool
+		addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if broken.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			backend(w, r)
+		})
+		var r recording
+		h, err := Generator{}.Start(t.Context(), testStream(addr, reused(proto)), r.emit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(400 * time.Millisecond)
+		broken.Store(true)
+		<-time.After(400 * time.Millisecond)
+		broken.Store(false)
+		mended := timeline.Monotonic()
+		<-time.After(400 * time.Millisecond)
+		h.Stop()
+		<-h.Done()
+		failed := r.count(func(s timeline.Sample) bool {
+			return s.Outcome == timeline.Closed || s.Outcome == timeline.Reset || s.Outcome == timeline.StreamReset
+		})
+		if failed == 0 {
+			t.Error("the break was not seen")
+		}
+		for _, s := range r.all() {
+			if s.Start > mended && s.Failed() {
+				t.Errorf("failed after the server was whole again: %s", text(s))
+			}
+		}
+	}
+}
