@@ -42,7 +42,8 @@ type Node struct {
 	Addresses []netip.Addr
 }
 
-// Open returns a cluster that Up made, in this process or another one.
+// Open returns a cluster that Up made, in this process or another one. What of
+// its guard a reboot or a restarted engine took away, it puts back.
 func Open(ctx context.Context, name string) (*Cluster, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -58,8 +59,11 @@ func Open(ctx context.Context, name string) (*Cluster, error) {
 		return nil, taken(name)
 	}
 	guard, err := egress.Open(guardConfig(r))
+	if errors.Is(err, fs.ErrNotExist) {
+		guard, err = egress.Install(ctx, guardConfig(r))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s has lost its guard, bring it up again: %w", name, err)
+		return nil, err
 	}
 	c := &Cluster{record: r, guard: guard}
 	if c.nodes, err = listNodes(ctx, r); err != nil {
@@ -68,7 +72,19 @@ func Open(ctx context.Context, name string) (*Cluster, error) {
 	if len(c.nodes) != r.Nodes {
 		return nil, fmt.Errorf("cluster %s has %d nodes of %d: `lastcall down --name %s`, then up again", name, len(c.nodes), r.Nodes, name)
 	}
+	if err := c.routes(ctx); err != nil {
+		return nil, err
+	}
 	return c, nil
+}
+
+// routes puts the nodes' part of the guard in its place.
+func (c *Cluster) routes(ctx context.Context) error {
+	names := make([]string, len(c.nodes))
+	for i, node := range c.nodes {
+		names[i] = node.Name
+	}
+	return c.guard.Routes(ctx, names)
 }
 
 // Name is the cluster's name as given to Up.

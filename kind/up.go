@@ -230,11 +230,7 @@ func (p *plan) build(ctx context.Context) (*Cluster, error) {
 	if c.nodes, err = listNodes(ctx, p.record); err != nil {
 		return nil, err
 	}
-	names := make([]string, len(c.nodes))
-	for i, node := range c.nodes {
-		names[i] = node.Name
-	}
-	if err := guard.Routes(ctx, names); err != nil {
+	if err := c.routes(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.waitReady(ctx, p.progress); err != nil {

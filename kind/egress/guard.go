@@ -17,6 +17,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lastcall-dev/lastcall/kind/docker"
 )
 
@@ -62,14 +64,18 @@ func (c Counters) Pods(address netip.Addr) uint64 {
 // nodes are more specific, and win. There is none for the service ranges: the
 // route lookup comes before kube-proxy's translation.
 func (g *Guard) Routes(ctx context.Context, nodes []string) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
-		for _, prefix := range g.config.Pods {
-			if _, err := docker.Output(ctx, "exec", "--privileged", node, "ip", family(prefix.Addr()), "route", "replace", "unreachable", prefix.String()); err != nil {
-				return fmt.Errorf("unreachable route in node %s: %w", node, err)
+		group.Go(func() error {
+			for _, prefix := range g.config.Pods {
+				if _, err := docker.Output(ctx, "exec", "--privileged", node, "ip", family(prefix.Addr()), "route", "replace", "unreachable", prefix.String()); err != nil {
+					return fmt.Errorf("unreachable route in node %s: %w", node, err)
+				}
 			}
-		}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 func family(address netip.Addr) string {
