@@ -27,7 +27,8 @@ type command struct {
 const tailBytes = 2000
 
 // run starts the program in a process group of its own and ends the whole group
-// when ctx ends: go build and debootstrap leave children behind otherwise.
+// when ctx ends, as Ctrl-C would: go build and debootstrap leave children behind
+// otherwise, and clean up at SIGINT only.
 func (c command) run(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
@@ -40,7 +41,7 @@ func (c command) run(ctx context.Context, name string, args ...string) error {
 		cmd.Stdout = c.stdout
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {

@@ -112,7 +112,8 @@ func inModule(dir, arch string) (command, error) {
 		return command{}, err
 	}
 	err := os.WriteFile(filepath.Join(work, "go.mod"), []byte("module lastcall.dev/nodeimage\n"), 0o644)
-	return command{dir: work, env: goEnv(arch)}, err
+	// GOTMPDIR: what a killed go leaves behind goes away with the step's own files.
+	return command{dir: work, env: append(goEnv(arch), "GOTMPDIR="+filepath.Dir(dir))}, err
 }
 
 // goMod writes the throwaway module's go.mod.

@@ -97,7 +97,9 @@ func nodeRoot(ctx context.Context, w io.Writer, v Versions, baseSpec string, in 
 		t.file("usr/local/bin/"+name, 0o755, filepath.Join(in[stepContainerd], name))
 	}
 	t.tree("opt/cni/bin", in[stepPlugins], func(string) int64 { return 0o755 })
-	t.tree("var/lib/containerd", filepath.Join(in[stepPreload], containerdDir), func(string) int64 { return 0o644 })
+	for _, store := range storeDirs {
+		t.tree("var/lib/containerd/"+store, filepath.Join(in[stepPreload], store), func(string) int64 { return 0o644 })
+	}
 
 	t.text("kind/version", 0o644, v.Kubernetes)
 	manifests, err := renderManifests()

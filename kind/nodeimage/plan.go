@@ -19,7 +19,7 @@ import (
 // What the image holds of ours. Listed one by one, because a test file must not
 // change the image.
 //
-//go:embed podnet/conflist.go podnet/main.go podnet/routes.go pause/main.go
+//go:embed podnet/conflist.go podnet/main.go podnet/routes.go pause/main.go _coredns/main.go
 //go:embed manifests/default-cni.yaml manifests/default-storage.yaml kubeproxy/kube-proxy.sh
 var embedded embed.FS
 
@@ -59,7 +59,7 @@ func plan(v Versions, arch string) []step {
 		{kubernetesProgram(v), "kubernetes " + v.Kubernetes},
 		{program{
 			name: stepCoreDNS, require: []module.Version{{Path: "github.com/coredns/coredns", Version: v.CoreDNS}},
-			packages: map[string]string{"github.com/coredns/coredns": "coredns"},
+			packages: map[string]string{".": "coredns"}, sources: sub("_coredns"),
 		}, "coredns " + v.CoreDNS},
 		{program{
 			name: stepContainerd, require: []module.Version{{Path: containerdModule, Version: v.Containerd}},

@@ -19,8 +19,9 @@ const podnetImage = "lastcall.dev/podnet:node"
 
 const preloadRevision = "preload/1"
 
-// containerdDir is the step's output: what the node has in /var/lib/containerd.
-const containerdDir = "containerd"
+// storeDirs of containerd's root hold the images and their names. The others are made
+// anew by each node; one of them holds an identity that nodes must not share.
+var storeDirs = []string{"io.containerd.content.v1.content", "io.containerd.metadata.v1.bolt"}
 
 // components gives the images that kubeadm and our manifests ask for, each from
 // scratch with one program in it.
@@ -138,7 +139,7 @@ func preload(ctx context.Context, dir string, v Versions, arch string, in map[st
 	}
 	log := &tail{limit: tailBytes}
 	daemon := exec.CommandContext(ctx, filepath.Join(bin, "containerd"), "--config", config,
-		"--root", filepath.Join(dir, containerdDir), "--state", filepath.Join(run, "state"), "--address", socket)
+		"--root", dir, "--state", filepath.Join(run, "state"), "--address", socket)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
