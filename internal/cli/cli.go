@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, do Action
 		e = exit{code: v1alpha1.ExitUsage, err: err}
 	}
 	if e.err != nil {
-		fmt.Fprintf(stderr, "lastcall: %v\n", e.err)
+		// Several mistakes are several lines.
+		for line := range strings.Lines(e.err.Error()) {
+			fmt.Fprintf(stderr, "lastcall: %s\n", strings.TrimRight(line, "\n"))
+		}
 	}
 	return e.code
 }
@@ -75,6 +79,9 @@ could not be shown.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
+	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newRun(do.Execute),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -33,18 +34,24 @@ func explain(b behaviour.Behaviour) string {
 	f("%s (%s)\n%s\n", b.ID, b.Level, b.Title)
 	f("\nThe rule\n")
 	for _, r := range b.Refs {
-		f("  %s: %q\n", r, r.Quote)
+		s.WriteString(text.Wrap("  ", fmt.Sprintf("%s: %q", r, r.Quote)))
 		if r.URL != "" {
 			f("  %s\n", r.URL)
 		}
 	}
-	f("\nWhy\n  %s\n\nWhat usually breaks it\n  %s\n\nHow to fix that\n  %s\n", b.Why, b.Causes, b.Fix)
-	f("\nHow it is tested\n  On: %s\n  Done: %s\n  Traffic:\n", b.Topology, b.Disrupt)
+	for _, part := range []struct{ title, text string }{
+		{"Why", b.Why},
+		{"What usually breaks it", b.Causes},
+		{"How to fix that", b.Fix},
+	} {
+		f("\n%s\n%s", part.title, text.Wrap("  ", part.text))
+	}
+	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), b.Disrupt)
 	for _, p := range b.Traffic {
 		f("    %s, %g/s\n", p.Key(), p.Rate)
 	}
 	for _, c := range b.Checks {
-		f("  Check: %s: %s\n", c.Name, c.Expected)
+		s.WriteString(text.Wrap("  Check: ", c.Name+": "+c.Expected))
 		for _, fl := range c.Floors {
 			f("    needs at least %d: %s\n", fl.N, fl.Name)
 		}

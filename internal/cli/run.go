@@ -101,7 +101,7 @@ kept and judged. The second ends the process at once.`,
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
 	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels (default core, unless --behaviours is given)")
 	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
-	f.StringVar(&fault, "fault", "", "break the reference component on purpose: `lastcall list` names the faults")
+	f.StringVar(&fault, "fault", "", "break the reference component on purpose, by the `NAME` of a fault (see lastcall list)")
 	f.BoolVar(&r.Isolate, "isolate", false, "record each behaviour apart")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes")

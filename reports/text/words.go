@@ -31,8 +31,12 @@ func (p *page) field(label, text string) {
 	p.wrap(fmt.Sprintf("  %-10s ", label), text)
 }
 
-// wrap writes text behind a head, its later lines under the first one's text.
-func (p *page) wrap(head, text string) {
+func (p *page) wrap(head, text string) { p.b.WriteString(Wrap(head, text)) }
+
+// Wrap returns text behind a head, broken into lines of 100 columns, the later
+// ones under the first one's text.
+func Wrap(head, text string) string {
+	var out strings.Builder
 	pad := strings.Repeat(" ", utf8.RuneCountInString(head))
 	line := head
 	for i, word := range strings.Fields(text) {
@@ -40,13 +44,13 @@ func (p *page) wrap(head, text string) {
 		case i == 0:
 			line += word
 		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-			p.f("%s\n", line)
+			out.WriteString(line + "\n")
 			line = pad + word
 		default:
 			line += " " + word
 		}
 	}
-	p.f("%s\n", line)
+	return out.String() + line + "\n"
 }
 
 // Bounds says in plain words how sure a loss rate is; nil says nothing.
