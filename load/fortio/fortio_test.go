@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fortio
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/gleak"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+func noLeaks(t *testing.T) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	good := gleak.Goroutines()
+	t.Cleanup(func() {
+		g.Eventually(gleak.Goroutines).WithTimeout(5 * time.Second).ShouldNot(gleak.HaveLeaked(good))
+	})
+}
+
+// backend answers n requests out of every well ones, and counts all.
+type backend struct {
+	addr     string
+	requests atomic.Int64
+}
+
+func newBackend(t *testing.T, status func(n int64) int) *backend {
+	t.Helper()
+	b := &backend{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := b.requests.Add(1)
+		if r.URL.Path != work.URLPath || r.URL.Query().Get("bytes") != strconv.Itoa(work.SmallBytes) {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.WriteHeader(status(n))
+		_, _ = work.Send(r.Context(), w, "", work.SmallBytes, 0)
+	}))
+	t.Cleanup(srv.Close)
+	b.addr = srv.Listener.Addr().String()
+	return b
+}
+
+func ok(int64) int { return http.StatusOK }
+
+// number reads a count of a summary.
+func number(t *testing.T, e timeline.Event, key string) float64 {
+	t.Helper()
+	f, err := strconv.ParseFloat(e.Attrs[key], 64)
+	if err != nil {
+		t.Errorf("%s in %v: %v", key, e.Attrs, err)
+	}
+	return f
+}
+
+func TestRun(t *testing.T) {
+	noLeaks(t)
+	b := newBackend(t, ok)
+	e, err := Run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 10, QPS: 200, Duration: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Kind != timeline.Pressure || e.Name != "hey" || e.Source != "agent" || e.At == 0 {
+		t.Errorf("event %+v", e)
+	}
+	n := number(t, e, "requests")
+	// A busy machine makes fewer: what was late isn't caught up with.
+	if n < 50 || n > 400 {
+		t.Errorf("%v requests in 2 s at 200/s", n)
+	}
+	if number(t, e, "ok") != n || number(t, e, "errors") != 0 || number(t, e, "sockets") != 10 {
+		t.Errorf("summary %v", e.Attrs)
+	}
+	if p50, p99 := number(t, e, "p50ms"), number(t, e, "p99ms"); p50 <= 0 || p99 < p50 {
+		t.Errorf("p50 %v ms, p99 %v ms", p50, p99)
+	}
+	if got := b.requests.Load(); got != int64(n)+10 {
+		t.Errorf("the server saw %d requests, want %v and 10 to warm up", got, n)
+	}
+}
+
+func TestRunCountsErrors(t *testing.T) {
+	noLeaks(t)
+	b := newBackend(t, func(n int64) int {
+		if n%4 == 0 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	e, err := Run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 4, QPS: 100, Duration: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, bad := number(t, e, "requests"), number(t, e, "errors")
+	if bad < n/4-3 || bad > n/4+3 || number(t, e, "ok")+bad != n {
+		t.Errorf("a quarter fails: %v", e.Attrs)
+	}
+}
+
+// A server that isn't there is a result, not an error.
+func TestRunAgainstNobody(t *testing.T) {
+	noLeaks(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	e, err := Run(t.Context(), Spec{Name: "hey", Addr: l.Addr().String(), Conns: 2, QPS: 20, Duration: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, e, "errors"); n == 0 || n != number(t, e, "requests") {
+		t.Errorf("summary %v", e.Attrs)
+	}
+}
+
+// The end of the context ends a run, whose summary still comes; runs beside
+// each other have nothing in common.
+func TestRunsEndApart(t *testing.T) {
+	noLeaks(t)
+	b := newBackend(t, ok)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	run := func(ctx context.Context, s Spec) (e timeline.Event, took time.Duration) {
+		start := time.Now()
+		e, err := Run(ctx, s)
+		if err != nil {
+			t.Error(err)
+		}
+		return e, time.Since(start)
+	}
+	wg.Go(func() {
+		e, took := run(ctx, Spec{Name: "long", Addr: b.addr, Conns: 3, QPS: 60, Duration: time.Hour})
+		if took > 30*time.Second || number(t, e, "requests") < 5 {
+			t.Errorf("cut after %v: %v", took, e.Attrs)
+		}
+	})
+	wg.Go(func() {
+		e, took := run(t.Context(), Spec{Name: "short", Addr: b.addr, Conns: 3, QPS: 60, Duration: 2 * time.Second})
+		if took < 1500*time.Millisecond || number(t, e, "requests") < 20 {
+			t.Errorf("%v took %v", e.Attrs, took)
+		}
+	})
+	<-time.After(time.Second)
+	cancel()
+	wg.Wait()
+	if _, err := Run(ctx, Spec{Name: "late", Addr: b.addr, Conns: 1, QPS: 10, Duration: time.Second}); err == nil {
+		t.Error("a run began on a context that had ended")
+	}
+}
+
+// fortio resets the handlers of SIGINT unless it is kept from it: style.md F.
+func TestSignalsAreLeftAlone(t *testing.T) {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, os.Interrupt)
+	defer signal.Stop(got)
+	b := newBackend(t, ok)
+	if _, err := Run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 1, QPS: 20, Duration: 200 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-got:
+	case <-time.After(10 * time.Second):
+		t.Error("SIGINT did not reach its handler")
+	}
+}
+
+func TestRunSaysWhatIsWrong(t *testing.T) {
+	good := Spec{Name: "hey", Addr: "127.0.0.1:80", Conns: 1, QPS: 10, Duration: time.Second}
+	for _, c := range []struct {
+		change func(*Spec)
+		say    string
+	}{
+		{func(s *Spec) { s.Name = "" }, "no name"},
+		{func(s *Spec) { s.Addr = "echo:80" }, "want an IP and a port"},
+		{func(s *Spec) { s.Conns = 0 }, "want 1 to"},
+		{func(s *Spec) { s.Conns = MaxConns + 1 }, "want 1 to"},
+		{func(s *Spec) { s.QPS = 0 }, "requests per second"},
+		{func(s *Spec) { s.QPS = math.Inf(1) }, "requests per second"},
+		{func(s *Spec) { s.Duration = 0 }, "duration 0s"},
+		{func(s *Spec) { s.Conns = 6 }, "fewer connections or a longer run"},
+	} {
+		s := good
+		c.change(&s)
+		if _, err := Run(t.Context(), s); err == nil || !strings.Contains(err.Error(), c.say) {
+			t.Errorf("%+v: error %v, want %q in it", s, err, c.say)
+		}
+	}
+}
