@@ -95,13 +95,15 @@ func serve(t testing.TB, h http.HandlerFunc) (addr string, opened *atomic.Int64)
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listenLoopback()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
+
+func listenLoopback() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
 // accept runs script on each connection, with its number from 1, until the
 // test ends. It closes them.
