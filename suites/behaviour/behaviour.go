@@ -40,6 +40,9 @@ type Behaviour struct {
 	// with that of the scenario's other behaviours.
 	Topology Topology
 	Traffic  []load.Profile
+	// Pressure is closed-loop load beside it, in requests per second: what
+	// it sees is told, and no verdict rests on it.
+	Pressure float64
 	Disrupt  disrupt.Disruption
 	Checks   []assertions.Check
 	// BrokenBy are faults that must make it fail.

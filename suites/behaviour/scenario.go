@@ -26,6 +26,7 @@ type Scenario struct {
 	Disrupt    disrupt.Disruption `json:"disrupt"`
 	Fault      spec.Fault         `json:"fault,omitempty"`
 	Traffic    []load.Profile     `json:"traffic"`
+	Pressure   float64            `json:"pressure,omitempty"`
 	Behaviours []string           `json:"behaviours"`
 	// Cost is the largest of its behaviours', in cores.
 	Cost float64 `json:"cost"`
@@ -61,6 +62,7 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 		}
 		s.Behaviours = append(s.Behaviours, b.ID)
 		s.Traffic = union(s.Traffic, b.Traffic)
+		s.Pressure = max(s.Pressure, b.Pressure)
 		s.Cost = max(s.Cost, b.Cost)
 		s.Resolution = min(s.Resolution, b.Resolution)
 	}

@@ -39,6 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 150},
 	},
+	Pressure:   50,
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
 	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener},
 	Cost:       1.0,

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// tape is a small recording: two clean streams before the disruption, and
+// whatever a test adds. The check passes unless a sample after it failed.
+func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Record), meta *Meta)) {
+	t.Helper()
+	h := historyDir(dir, s.Name)
+	if err := os.MkdirAll(h, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := timeline.NewRecorder(h, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emit := func(r timeline.Record) {
+		if err := rec.Record(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark := func(at time.Duration, kind timeline.EventKind, attrs map[string]string) {
+		emit(timeline.Record{Event: &timeline.Event{At: at, Source: "test", Kind: kind, Subject: "uid", Attrs: attrs}})
+	}
+	stream := s.Traffic[0].Key()
+	mark(1*time.Second, timeline.Marker, map[string]string{"what": assertions.MarkSteady})
+	for i := range 20 {
+		at := time.Second + time.Duration(i+1)*100*time.Millisecond
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: stream + at.String(), Start: at, End: at + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
+	}
+	attrs := map[string]string{"what": "delete", "step": "asked"}
+	if s.Control() {
+		attrs = map[string]string{"what": "signal", "signal": "KILL", "step": "asked"}
+	}
+	mark(5*time.Second, timeline.Disruption, attrs)
+	meta := Meta{Scenario: s, Ended: true}
+	if s.Control() {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "dead", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
+	}
+	if edit != nil {
+		edit(emit, &meta)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeJSON(filepath.Join(h, scenarioFile), meta); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatCarriesAPass(t *testing.T) {
+	// The check of this behaviour fails on any failed sample after 6 s.
+	b := sample("a.a")
+	b.Checks = []assertions.Check{{
+		Name: "no failure", Expected: "none", Floors: []assertions.Floor{{Name: "n", N: 1}},
+		Judge: func(c assertions.Case) spec.Finding {
+			for _, s := range c.Timeline.Samples {
+				if s.Failed() && s.Start > 6*time.Second {
+					return spec.Finding{Verdict: spec.Fail, Actual: "one", Culprits: []spec.Culprit{{Text: "x"}}}
+				}
+			}
+			return spec.Finding{Verdict: spec.Pass, Actual: "none"}
+		},
+	}}
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level = KillOne, spec.Control
+	scenarios := Fold([]Behaviour{b, kill}, "", false)
+	control, own := scenarios[0], scenarios[1]
+	failAt := func(at time.Duration) func(func(timeline.Record), *Meta) {
+		return func(emit func(timeline.Record), _ *Meta) {
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "bad", Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+		}
+	}
+	both := func(fs ...func(func(timeline.Record), *Meta)) func(func(timeline.Record), *Meta) {
+		return func(emit func(timeline.Record), m *Meta) {
+			for _, f := range fs {
+				f(emit, m)
+			}
+		}
+	}
+	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
+	lost := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Event: &timeline.Event{At: 7 * time.Second, Source: "t", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": "probe", "why": "gone"}}})
+	}
+	tests := []struct {
+		name         string
+		own, control func(func(timeline.Record), *Meta)
+		noControl    bool
+		want         spec.Verdict
+		reason       string
+	}{
+		{name: "clean", want: spec.Pass},
+		{name: "violated", own: failAt(7 * time.Second), want: spec.Fail},
+		{name: "the baseline was dirty", own: failAt(2 * time.Second), want: spec.Inconclusive, reason: "baseline"},
+		{name: "a dirty baseline proves nothing against anybody", own: both(failAt(2*time.Second), failAt(7*time.Second)), want: spec.Inconclusive, reason: "baseline"},
+		{name: "stopped before its end", own: unended, want: spec.Inconclusive, reason: "stopped"},
+		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
+		{name: "an agent was lost", own: lost, want: spec.Inconclusive, reason: "lost"},
+		{name: "no control", noControl: true, want: spec.Inconclusive, reason: "no control"},
+		{name: "no control, and a violation", noControl: true, own: failAt(7 * time.Second), want: spec.Fail},
+		{name: "the control was dirty", control: failAt(2 * time.Second), want: spec.Inconclusive, reason: "control proves nothing"},
+		{name: "the recording broke", own: func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }, want: spec.Error, reason: "kaput"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			tape(t, dir, own, tc.own)
+			j := &judgement{}
+			if !tc.noControl {
+				tape(t, dir, control, tc.control)
+				r, err := readRecording(dir, control, 3*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				j.recs = append(j.recs, r)
+			}
+			r, err := readRecording(dir, own, 3*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.recs = append(j.recs, r)
+			got := r.judge(b, j.blind())
+			if got.Verdict != tc.want || !strings.Contains(got.Reason, tc.reason) {
+				t.Errorf("%v (%s), want %v (%s)", got.Verdict, got.Reason, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+func TestABlindStreamPassesNothing(t *testing.T) {
+	b := sample("a.a")
+	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level = KillOne, spec.Control
+	scenarios := Fold([]Behaviour{b, kill}, "", false)
+	dir := t.TempDir()
+	tape(t, dir, scenarios[1], nil)
+	j := &judgement{}
+	// A control in which the stream failed only before the kill.
+	blindControl := scenarios[0]
+	tape(t, dir, blindControl, nil)
+	ctl, err := readRecording(dir, blindControl, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ctl.case_.Timeline.Samples {
+		ctl.case_.Timeline.Samples[i].Outcome = timeline.OK
+	}
+	own, err := readRecording(dir, scenarios[1], 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.recs = append(j.recs, ctl, own)
+	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "blind") {
+		t.Errorf("%v: %s", got.Verdict, got.Reason)
+	}
+}

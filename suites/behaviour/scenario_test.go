@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func sample(id string) Behaviour {
+	return Behaviour{
+		ID: id, Title: "t", Level: spec.Must, Why: "w", Causes: "c", Fix: "f",
+		Refs: []spec.Ref{{Doc: "project", Quote: "q"}}, Labels: []string{"core"},
+		Topology: SlowDrain, Disrupt: DeleteEach,
+		Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}},
+		Checks:  []assertions.Check{assertions.LegalConditions()}, BrokenBy: []spec.Fault{"x"},
+		Cost: 0.2, Resolution: 60 * time.Millisecond,
+	}
+}
+
+func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
+	a, b, c, kill := sample("a.a"), sample("a.b"), sample("a.c"), sample("a.kill")
+	b.Traffic = []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
+	}
+	b.Resolution, b.Cost = 20*time.Millisecond, 0.5
+	c.Disrupt = RollingUpdate
+	c.Traffic[0].Rate = 500
+	kill.Disrupt, kill.Level = KillOne, spec.Control
+
+	got := Fold([]Behaviour{a, b, c, kill}, "", false)
+	if len(got) != 3 {
+		t.Fatalf("%d scenarios, want 3", len(got))
+	}
+	control, shared := got[0], got[1]
+	if !control.Control() {
+		t.Error("the control must be recorded first")
+	}
+	if len(control.Traffic) != 2 {
+		t.Errorf("the control needs everybody's streams, it has %v", control.Traffic)
+	}
+	for _, p := range control.Traffic {
+		if p.Rate > 60 {
+			t.Errorf("the control runs %s at %v/s", p.Key(), p.Rate)
+		}
+	}
+	if diff := cmp.Diff([]string{"a.a", "a.b"}, shared.Behaviours); diff != "" {
+		t.Error(diff)
+	}
+	want := []load.Profile{b.Traffic[1], b.Traffic[0]}
+	if diff := cmp.Diff(want, shared.Traffic); diff != "" {
+		t.Errorf("the union of the traffic, at the larger rate: %s", diff)
+	}
+	if shared.Resolution != 20*time.Millisecond || shared.Cost != 0.5 {
+		t.Errorf("resolution %v, cost %v", shared.Resolution, shared.Cost)
+	}
+	if n := len(Fold([]Behaviour{a, b, c, kill}, "", true)); n != 4 {
+		t.Errorf("isolated: %d scenarios, want 4", n)
+	}
+	if x, y := Fold([]Behaviour{a}, "", false), Fold([]Behaviour{a}, "f", false); x[0].Name == y[0].Name {
+		t.Error("a fault must make another scenario")
+	}
+}
+
+func TestValidateListsAllBugsAtOnce(t *testing.T) {
+	bad := Behaviour{ID: "Nonsense"}
+	twice := sample("a.a")
+	err := Validate([]Behaviour{bad, twice, twice})
+	if err == nil {
+		t.Fatal("a broken catalogue passes")
+	}
+	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not reported in: %v", want, err)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	all := []Behaviour{sample("a.a"), sample("a.b")}
+	all[1].Labels = nil
+	for _, tc := range []struct {
+		name        string
+		labels, ids []string
+		want        int
+		err         string
+	}{
+		{"all", nil, nil, 2, ""},
+		{"label", []string{"core"}, nil, 1, ""},
+		{"id", nil, []string{"a.b"}, 1, ""},
+		{"both", []string{"core"}, []string{"a.b"}, 2, ""},
+		{"no such label", []string{"cor"}, nil, 0, `label "cor"`},
+		{"no such id", nil, []string{"a.c"}, 0, `called "a.c"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Select(all, tc.labels, tc.ids)
+			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("error %v, want %q", err, tc.err)
+			}
+			if len(got) != tc.want {
+				t.Errorf("%d selected, want %d", len(got), tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster is the stage in a Kubernetes cluster: one of ours, where
+// the suite may look into the nodes, or anybody's, where it stays in
+// namespaces of its own.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+)
+
+// Budgets of the stage. None is normative.
+const (
+	// agentBudget is how long an agent may take to answer.
+	agentBudget = 60 * time.Second
+	// upBudget is how long pods may take to be ready.
+	upBudget = 2 * time.Minute
+	// downBudget is how long namespaces may take to go.
+	downBudget = 80 * time.Second
+)
+
+// witnessPort and probePorts are the ports that agents have at the node's own
+// address, on clusters of ours: no one else is there.
+const (
+	witnessPort = deploy.ControlPort
+	probePorts  = 7450
+)
+
+// The names of our things, the same in each namespace.
+const (
+	echoName      = "echo"
+	probeName     = "probe"
+	witnessName   = "witness"
+	collectorName = "collector"
+	secretName    = "lastcall-tls"
+)
+
+// Config says which cluster, and what may be done to it.
+type Config struct {
+	Rest *rest.Config
+	// Run is the run's ID: part of the namespaces' names.
+	Run string
+	// Image is the agent's image, as the nodes know it.
+	Image string
+	// Ours: the suite made the cluster, so it may have a witness on the
+	// nodes, ledgers on their disks, and ports of theirs.
+	Ours bool
+	// KindName is the kind cluster's name, for the error that says how an
+	// image is loaded.
+	KindName string
+}
+
+// Stage is an open stage. It implements behaviour.Stage.
+type Stage struct {
+	cfg    Config
+	cs     kubernetes.Interface
+	auth   *control.Authority
+	client control.Credentials
+	server control.Credentials
+	router *router
+	system deploy.Scope
+	// backstage are the witnesses by node, or the one collector under "".
+	backstage map[string]*agent
+	collector string // where echo pods send their ledger; "" on ours
+	workers   []string
+
+	mu     sync.Mutex
+	opened int
+	dead   []string
+}
+
+// Open brings up what all scenarios share: the witnesses, or the collector.
+func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
+	conf := rest.CopyConfig(cfg.Rest)
+	conf.QPS, conf.Burst = 100, 200
+	cs, err := kubernetes.NewForConfig(conf)
+	if err != nil {
+		return nil, fmt.Errorf("a client for the cluster: %w", err)
+	}
+	s := &Stage{cfg: cfg, cs: cs, router: newRouter(), backstage: map[string]*agent{}}
+	if s.auth, err = control.NewAuthority(); err != nil {
+		return nil, err
+	}
+	if s.client, err = s.auth.Client(); err != nil {
+		return nil, err
+	}
+	if s.server, err = s.auth.Server(); err != nil {
+		return nil, err
+	}
+	if s.workers, err = s.schedulable(ctx); err != nil {
+		return nil, err
+	}
+	s.system = s.scope("system")
+	defer func() {
+		if err != nil {
+			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
+			defer cancel()
+			_, cerr := s.Close(cleanup)
+			err = errors.Join(err, cerr)
+		}
+	}()
+	level := deploy.Restricted
+	if cfg.Ours {
+		level = deploy.Privileged
+	}
+	if err := s.system.Open(ctx, cs, level); err != nil {
+		return nil, err
+	}
+	if err := s.credentials(ctx, s.system); err != nil {
+		return nil, err
+	}
+	if cfg.Ours {
+		return s, s.openWitnesses(ctx)
+	}
+	return s, s.openCollector(ctx)
+}
+
+func (s *Stage) scope(name string) deploy.Scope {
+	return deploy.Scope{Run: s.cfg.Run, Namespace: "lastcall-" + s.cfg.Run + "-" + name, Image: s.cfg.Image, KindName: s.cfg.KindName}
+}
+
+func (s *Stage) credentials(ctx context.Context, scope deploy.Scope) error {
+	return deploy.Create(ctx, s.cs, scope.Credentials(secretName, s.server.CA, s.server.Cert, s.server.Key))
+}
+
+// ledger is the run's directory on the nodes.
+func (s *Stage) ledger() string {
+	if !s.cfg.Ours {
+		return ""
+	}
+	return deploy.LedgerRoot + "/" + s.cfg.Run
+}
+
+func (s *Stage) openWitnesses(ctx context.Context) error {
+	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("the nodes: %w", err)
+	}
+	w := deploy.Witness{Name: witnessName, Port: witnessPort, Ledger: s.ledger(), Credentials: secretName}
+	if err := deploy.Create(ctx, s.cs, s.system.DaemonSet(w)); err != nil {
+		return err
+	}
+	up, err := s.system.Ready(ctx, s.cs, witnessName, len(nodes.Items), upBudget)
+	if err != nil {
+		return err
+	}
+	for _, i := range up {
+		addr := net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(witnessPort))
+		a, err := s.follow(ctx, "witness on "+i.Node, addr, nil, s.router.emit, s.router.all)
+		if err != nil {
+			return err
+		}
+		s.backstage[i.Node] = a
+	}
+	return nil
+}
+
+func (s *Stage) openCollector(ctx context.Context) error {
+	k := deploy.Collector{Name: collectorName, Credentials: secretName}
+	if err := deploy.Create(ctx, s.cs, s.system.CollectorPod(k), s.system.CollectorService(k)); err != nil {
+		return err
+	}
+	up, err := s.system.Ready(ctx, s.cs, collectorName, 1, upBudget)
+	if err != nil {
+		return err
+	}
+	svc, err := s.cs.CoreV1().Services(s.system.Namespace).Get(ctx, collectorName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the collector's Service: %w", err)
+	}
+	s.collector = net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.CollectPort))
+	addr, dial := s.reach(s.system.Namespace, up[0], 0)
+	a, err := s.follow(ctx, "collector", addr, dial, s.router.emit, s.router.all)
+	if err != nil {
+		return err
+	}
+	s.backstage[""] = a
+	return nil
+}
+
+// reach says how an agent's control channel is dialled: at its node's address
+// on clusters of ours, through the API server elsewhere (ADR 0002).
+func (s *Stage) reach(namespace string, i deploy.Instance, hostPort int32) (string, control.DialFunc) {
+	if s.cfg.Ours {
+		return net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(int(hostPort))), nil
+	}
+	return net.JoinHostPort(i.Name, strconv.Itoa(deploy.ControlPort)), forward(s.cfg.Rest, namespace, i.Name, deploy.ControlPort)
+}
+
+func (s *Stage) follow(ctx context.Context, name, addr string, dial control.DialFunc,
+	emit func(timeline.Record, time.Duration), tell func(timeline.Record),
+) (*agent, error) {
+	return follow(ctx, name, addr, dial, s.client, emit, func(err error) {
+		tell(timeline.Record{Event: &timeline.Event{
+			At: timeline.Monotonic(), Source: "runner", Kind: timeline.AgentLost,
+			Attrs: map[string]string{"agent": name, "why": err.Error()},
+		}})
+	})
+}
+
+// schedulable are the nodes that take ordinary pods, sorted by name.
+func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
+	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the nodes: %w", err)
+	}
+	var out []string
+	for _, n := range nodes.Items {
+		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+		if !tainted && !n.Spec.Unschedulable {
+			out = append(out, n.Name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no node of the cluster takes ordinary pods: all are tainted or cordoned")
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Skip says why the stage can't carry a behaviour: it carries all there are.
+func (s *Stage) Skip(behaviour.Behaviour) string { return "" }
+
+// Describe says where the run takes place.
+func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
+	var env v1alpha1.Environment
+	version, err := s.cs.Discovery().ServerVersion()
+	if err != nil {
+		return env, fmt.Errorf("the cluster's version: %w", err)
+	}
+	env.Kubernetes = version.GitVersion
+	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return env, fmt.Errorf("the nodes: %w", err)
+	}
+	for _, n := range nodes.Items {
+		info := n.Status.NodeInfo
+		role := "worker"
+		if _, ok := n.Labels["node-role.kubernetes.io/control-plane"]; ok {
+			role = "control-plane"
+		}
+		env.Nodes = append(env.Nodes, v1alpha1.Node{Name: n.Name, Role: role, Kubelet: info.KubeletVersion})
+		env.Kernel = cmp.Or(env.Kernel, info.KernelVersion)
+		env.ContainerRuntime = cmp.Or(env.ContainerRuntime, info.ContainerRuntimeVersion)
+		for _, cidr := range n.Spec.PodCIDRs {
+			family := "IPv4"
+			if strings.Contains(cidr, ":") {
+				family = "IPv6"
+			}
+			if !slices.Contains(env.IPFamilies, family) {
+				env.IPFamilies = append(env.IPFamilies, family)
+			}
+		}
+		for _, image := range n.Status.Images {
+			if slices.Contains(image.Names, s.cfg.Image) && len(env.Images) == 0 {
+				env.Images = append(env.Images, v1alpha1.Image{Ref: s.cfg.Image, Digest: digestOf(image.Names)})
+			}
+		}
+	}
+	if len(env.Images) == 0 {
+		env.Images = []v1alpha1.Image{{Ref: s.cfg.Image}}
+	}
+	return env, nil
+}
+
+func digestOf(names []string) string {
+	for _, n := range names {
+		if _, digest, ok := strings.Cut(n, "@"); ok {
+			return digest
+		}
+	}
+	return ""
+}
+
+// Open brings a scenario's topology up.
+func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour.Sink) (behaviour.Ground, error) {
+	s.mu.Lock()
+	s.opened++
+	n := s.opened
+	s.mu.Unlock()
+	g := &ground{stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + int32(n)}
+	return g, g.open(ctx)
+}
+
+// Dead are the addresses of pods that were deleted in front of the suite's
+// eyes.
+func (s *Stage) Dead() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.dead)
+}
+
+// Detach lets go of the agents, and leaves what the run put into the cluster
+// to whoever removes the cluster.
+func (s *Stage) Detach() {
+	for _, a := range s.backstage {
+		a.close()
+	}
+	s.backstage = nil
+}
+
+// Close removes what the run put into the cluster.
+func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	s.Detach()
+	return nil, deploy.Remove(ctx, s.cs, s.cfg.Run, downBudget)
+}

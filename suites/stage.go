@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lastcall-dev/lastcall/fixtures/agentimage"
+	"github.com/lastcall-dev/lastcall/kind"
+	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/kind/egress"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
+)
+
+// The stages.
+const (
+	StageKind    = "kind"
+	StageCluster = "cluster"
+)
+
+// downBudget bounds the removal of a cluster that the run made.
+const downBudget = 2 * time.Minute
+
+// OpenStage brings up the stage that a run asks for.
+func OpenStage(ctx context.Context, cfg Config) (behaviour.Stage, error) {
+	switch cfg.Stage {
+	case StageKind:
+		return openKind(ctx, cfg)
+	case StageCluster:
+		return openCluster(ctx, cfg)
+	default:
+		return nil, &UsageError{fmt.Errorf("there is no stage %q: use %s or %s", cfg.Stage, StageKind, StageCluster)}
+	}
+}
+
+// runID tells the runs of one cluster apart. It is part of namespaces' names.
+func runID() (string, error) {
+	b := make([]byte, 3)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("an ID for the run: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// openCluster opens a cluster that the suite did not make.
+func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
+	if cfg.Kubeconfig == "" {
+		return nil, &UsageError{errors.New("stage cluster needs --kubeconfig: the suite touches no cluster that it was not shown")}
+	}
+	conf, err := clientcmd.BuildConfigFromFlags("", cfg.Kubeconfig)
+	if err != nil {
+		return nil, &UsageError{fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)}
+	}
+	image := cfg.AgentImage
+	if image == "" {
+		if image, err = agentimage.Reference(ctx); err != nil {
+			return nil, err
+		}
+	}
+	id, err := runID()
+	if err != nil {
+		return nil, err
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(contextOf(cfg.Kubeconfig), "kind-"), "@")
+	cfg.Say("opening the cluster of %s", cfg.Kubeconfig)
+	return cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image, KindName: name})
+}
+
+func contextOf(kubeconfig string) string {
+	c, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return ""
+	}
+	return c.CurrentContext
+}
+
+// kindStage is a cluster of ours: it stands behind its guard, and proves that
+// nothing got out.
+type kindStage struct {
+	*cluster.Stage
+	cluster  *kind.Cluster
+	made     bool
+	keep     bool
+	before   egress.Counters
+	captures map[string]*egress.Capture
+	outer    []string
+	ranges   []netip.Prefix
+}
+
+func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
+	s := &kindStage{keep: cfg.Keep, captures: map[string]*egress.Capture{}}
+	defer func() {
+		if err != nil {
+			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
+			defer cancel()
+			err = errors.Join(err, s.down(cleanup))
+		}
+	}()
+	s.cluster, err = kind.Open(ctx, cfg.Name)
+	switch {
+	case err == nil:
+		cfg.Say("using the cluster %s that stands", cfg.Name)
+	case errors.Is(err, fs.ErrNotExist):
+		began := time.Now()
+		s.cluster, err = kind.Up(ctx, kind.Config{
+			Name: cfg.Name, Kubernetes: cfg.Kubernetes, Nodes: cfg.Nodes,
+			Progress: func(line string) { cfg.Say("%s", line) },
+		})
+		if err != nil {
+			return nil, &UsageError{err}
+		}
+		s.made = true
+		cfg.Say("cluster %s is up after %s", cfg.Name, time.Since(began).Round(time.Second))
+	default:
+		return nil, &UsageError{err}
+	}
+	if err := s.watch(ctx); err != nil {
+		return nil, err
+	}
+	image, err := agentimage.Build(ctx, agentimage.Options{})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Say("loading the agent's image %s", image.Ref)
+	if err := s.cluster.LoadArchive(ctx, image.Archive); err != nil {
+		return nil, err
+	}
+	conf, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", s.cluster.Kubeconfig(), err)
+	}
+	id, err := runID()
+	if err != nil {
+		return nil, err
+	}
+	s.Stage, err = cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Name()})
+	return s, err
+}
+
+// watch begins to watch what crosses the cluster's bridge, and what leaves.
+func (s *kindStage) watch(ctx context.Context) (err error) {
+	if s.before, err = s.cluster.Guard().Counters(ctx); err != nil {
+		return err
+	}
+	if s.ranges, err = s.cluster.Ranges(ctx); err != nil {
+		return err
+	}
+	if s.outer, err = kind.OuterInterfaces(); err != nil {
+		return err
+	}
+	for _, iface := range append(slices.Clone(s.outer), s.cluster.Bridge()) {
+		c, err := egress.StartCapture(iface, s.ranges)
+		if err != nil {
+			return fmt.Errorf("watching %s: %w", iface, err)
+		}
+		s.captures[iface] = c
+	}
+	return nil
+}
+
+// Describe adds what only the cluster's maker knows.
+func (s *kindStage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
+	env, err := s.Stage.Describe(ctx)
+	if err != nil {
+		return env, err
+	}
+	env.NodeImage = s.cluster.Image()
+	// kube-proxy says it at the node's loopback.
+	mode, err := docker.Output(ctx, "exec", s.cluster.Nodes()[0].Name, "curl", "-s", "--max-time", "5", "http://127.0.0.1:10249/proxyMode")
+	if err != nil {
+		return env, fmt.Errorf("asking kube-proxy for its mode: %w", err)
+	}
+	env.KubeProxyMode = strings.TrimSpace(mode)
+	return env, nil
+}
+
+// Close proves that nothing leaked, and removes what the run made.
+func (s *kindStage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	report, err := s.prove(ctx)
+	if s.made && !s.keep {
+		// What is in the cluster goes with it.
+		s.Detach()
+	} else {
+		_, cerr := s.Stage.Close(ctx)
+		err = errors.Join(err, cerr)
+	}
+	return report, errors.Join(err, s.down(ctx))
+}
+
+func (s *kindStage) down(ctx context.Context) error {
+	var errs []error
+	for _, iface := range slices.Sorted(maps.Keys(s.captures)) {
+		_, err := s.captures[iface].Stop()
+		errs = append(errs, err)
+	}
+	s.captures = nil
+	if s.made && !s.keep {
+		errs = append(errs, kind.Down(ctx, s.cluster.Name()))
+	}
+	return errors.Join(errs...)
+}
+
+// prove dials an address of the pod ranges from the cluster's network, past
+// all pod routes, so that only the host's own rule can stop it; and reads what
+// the captures saw.
+func (s *kindStage) prove(ctx context.Context) (*v1alpha1.Egress, error) {
+	e := &v1alpha1.Egress{Filter: join(s.ranges)}
+	guard := s.cluster.Guard()
+	var errs []error
+	dead := s.oneOfEach(s.Dead())
+	if len(dead) == 0 {
+		e.Notes = append(e.Notes, "no pod was deleted, so the host's own rule was not dialled")
+	}
+	proof, err := guard.Prove(ctx, s.cluster.Image(), dead...)
+	errs = append(errs, err)
+	for _, d := range proof.Dials {
+		e.Notes = append(e.Notes, fmt.Sprintf("a dial to %s from the cluster's network, past all pod routes: %s; the host's counter went from %d to %d", d.Address, d.Error, d.Before, d.After))
+	}
+	after, err := guard.Counters(ctx)
+	errs = append(errs, err)
+	e.GuardV4 = v1alpha1.GuardCounter{Before: s.before.PodsIPv4, After: after.PodsIPv4}
+	e.GuardV6 = v1alpha1.GuardCounter{Before: s.before.PodsIPv6, After: after.PodsIPv6}
+	e.OuterInterface = strings.Join(s.outer, ", ")
+	for iface, c := range s.captures {
+		saw, err := c.Stop()
+		errs = append(errs, err)
+		if iface == s.cluster.Bridge() {
+			e.BridgePackets = int(saw.Packets)
+			continue
+		}
+		e.OuterPackets += int(saw.Packets)
+		for _, line := range saw.Samples {
+			e.Notes = append(e.Notes, "left by "+iface+": "+line)
+		}
+	}
+	s.captures = nil
+	if e.OuterPackets > 0 {
+		errs = append(errs, fmt.Errorf("%d packets of the cluster's ranges crossed %s: the egress guard leaks", e.OuterPackets, e.OuterInterface))
+	}
+	if e.BridgePackets == 0 {
+		errs = append(errs, errors.New("the capture saw nothing on the cluster's own bridge: it proves nothing about what leaves"))
+	}
+	return e, errors.Join(errs...)
+}
+
+// oneOfEach picks one address for each of the cluster's pod ranges.
+func (s *kindStage) oneOfEach(addresses []string) []netip.Addr {
+	var out []netip.Addr
+	for _, p := range s.cluster.PodSubnets() {
+		for _, text := range addresses {
+			if a, err := netip.ParseAddr(text); err == nil && p.Contains(a) {
+				out = append(out, a)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func join(ps []netip.Prefix) string {
+	out := make([]string, 0, len(ps))
+	for _, p := range ps {
+		out = append(out, "net "+p.String())
+	}
+	return strings.Join(out, " or ")
+}
