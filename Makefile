@@ -51,9 +51,13 @@ node-image: ## build the node image from source (no registry needed)
 
 generate: ## write generated files anew
 	$(GO) generate ./...
+	@# By way of another file: a build that fails leaves the old one alone.
+	$(GO) run ./cmd/lastcall list -o markdown > docs/.catalogue && mv docs/.catalogue docs/catalogue.md
+	$(GO) run ./cmd/lastcall list -o json > docs/.catalogue && mv docs/.catalogue docs/catalogue.json
 
 verify: generate ## fail when a generated file is not what is committed
 	git diff --exit-code
+	@test -z "$$(git status --porcelain docs)" || { git status --short docs; exit 1; }
 
 lint: ## golangci-lint, at the version in .tools/go.mod
 	$(GO) tool -modfile=.tools/go.mod golangci-lint run ./...
