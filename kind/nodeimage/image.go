@@ -15,16 +15,10 @@ import (
 
 const imageRevision = "image/1"
 
-// imageChanges are the settings that the last lines of kind's Dockerfile give: systemd
-// knows that it is in a container, and ends at SIGRTMIN+3 only.
-var imageChanges = []string{
-	"ENV container=docker",
-	"STOPSIGNAL SIGRTMIN+3",
-	`ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]`,
-}
-
-// importImage streams the node's root file system into docker under the reference.
-func importImage(ctx context.Context, docker, reference string, v Versions, in map[string]string) error {
+// nodeImage gives docker the node's image. Its settings are those of the last lines of
+// kind's Dockerfile: systemd knows that it is in a container, and ends at SIGRTMIN+3
+// only. work is for large temporary files.
+func nodeImage(ctx context.Context, docker, reference, work, arch string, v Versions, in map[string]string) error {
 	spec, err := command{}.output(ctx, filepath.Join(in[stepContainerd], "ctr"), "oci", "spec")
 	if err != nil {
 		return err
@@ -33,45 +27,27 @@ func importImage(ctx context.Context, docker, reference string, v Versions, in m
 	if err != nil {
 		return err
 	}
-	reader, writer := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := nodeRoot(ctx, writer, v, base, in)
-		writer.CloseWithError(err)
-		written <- err
-	}()
-	args := []string{"import"}
-	for _, c := range imageChanges {
-		args = append(args, "--change", c)
+	path := filepath.Join(work, "node.tar")
+	image := component{
+		reference:  reference,
+		entrypoint: []string{"/usr/local/bin/entrypoint", "/sbin/init"},
+		env:        []string{"container=docker"},
+		stopSignal: "SIGRTMIN+3",
+		fill:       func(t *tarball) error { return nodeRoot(ctx, t, v, base, in) },
 	}
-	id, importErr := command{stdin: reader}.output(ctx, docker, append(args, "-")...)
-	reader.CloseWithError(errors.New("docker import ended"))
-	id = strings.TrimSpace(id)
-	if writeErr := <-written; writeErr != nil || importErr != nil {
-		if id != "" {
-			// docker took a short stream for the whole image.
-			_ = command{}.run(context.WithoutCancel(ctx), docker, "image", "rm", id)
-		}
-		return errors.Join(writeErr, importErr)
+	if err := image.archive(path, arch); err != nil {
+		return err
 	}
-	// Only a whole image gets the name by which Build finds it.
-	return command{}.run(ctx, docker, "tag", id, reference)
+	return command{}.run(ctx, docker, "load", "--quiet", "--input", path)
 }
 
 // nodeRoot writes the node's root file system: Debian's root, kind's files over it,
 // and the programs, as kind's Dockerfile and node image builder would arrange them.
-func nodeRoot(ctx context.Context, w io.Writer, v Versions, baseSpec string, in map[string]string) error {
-	t := newTarball(w)
+func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in map[string]string) error {
 	if err := appendRoot(ctx, t, in[stepRoot]); err != nil {
 		return err
 	}
 	base := in[stepBase]
-	t.tree("", base, func(path string) int64 {
-		if strings.HasPrefix(path, "usr/local/bin/") || strings.HasPrefix(path, "kind/bin/") {
-			return 0o755
-		}
-		return 0o644
-	})
 	original, err := os.ReadFile(filepath.Join(base, "etc/containerd/config.toml"))
 	if err != nil {
 		return err
@@ -81,6 +57,12 @@ func nodeRoot(ctx context.Context, w io.Writer, v Versions, baseSpec string, in 
 		return err
 	}
 	t.text("etc/containerd/config.toml", 0o644, config)
+	t.tree("", base, func(path string) int64 {
+		if strings.HasPrefix(path, "usr/local/bin/") || strings.HasPrefix(path, "kind/bin/") {
+			return 0o755
+		}
+		return 0o644
+	})
 	t.text("etc/containerd/cri-base.json", 0o644, baseSpec)
 
 	for _, service := range []string{"kubelet", "containerd", "undo-mount-hacks"} {
@@ -109,7 +91,7 @@ func nodeRoot(ctx context.Context, w io.Writer, v Versions, baseSpec string, in 
 	for _, name := range sorted(manifests) {
 		t.text("kind/manifests/"+name, 0o644, manifests[name])
 	}
-	return t.close()
+	return nil
 }
 
 // appendRoot packs Debian's root with the machine's tar, which knows owners, links and

@@ -166,9 +166,10 @@ replace k8s.io/api => k8s.io/api v0.34.4
 
 func TestComponentArchive(t *testing.T) {
 	dir := t.TempDir()
-	c := component{reference: "example.test/x:1", entrypoint: []string{"/x"}, fill: func(t *tarball) {
+	c := component{reference: "example.test/x:1", entrypoint: []string{"/x"}, fill: func(t *tarball) error {
 		t.text("a/b/x", 0o755, "content")
 		t.link("y", "a/b/x")
+		return nil
 	}}
 	var archives [2][]byte
 	for i := range archives {

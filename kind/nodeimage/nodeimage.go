@@ -104,8 +104,8 @@ func Build(ctx context.Context, o Options) (string, error) {
 	steps := plan(o.Versions, arch)
 	last := &steps[len(steps)-1]
 	last.have = func(ctx context.Context) (bool, error) { return hasImage(ctx, o.Docker, ref) }
-	last.build = func(ctx context.Context, _ string, in map[string]string) error {
-		return importImage(ctx, o.Docker, ref, o.Versions, in)
+	last.build = func(ctx context.Context, dir string, in map[string]string) error {
+		return nodeImage(ctx, o.Docker, ref, dir, arch, o.Versions, in)
 	}
 	if err := c.run(ctx, steps); err != nil {
 		return "", err

@@ -27,8 +27,10 @@ var storeDirs = []string{"io.containerd.content.v1.content", "io.containerd.meta
 // scratch with one program in it.
 func components(v Versions, in map[string]string) ([]component, error) {
 	one := func(reference, path, from string, entrypoint ...string) component {
-		return component{reference: reference, entrypoint: entrypoint, fill: func(t *tarball) {
+		// Compressed: each node copies all images into its own volume but unpacks few.
+		return component{reference: reference, entrypoint: entrypoint, compressed: true, fill: func(t *tarball) error {
 			t.file(path, 0o755, from)
+			return nil
 		}}
 	}
 	var out []component
@@ -44,7 +46,7 @@ func components(v Versions, in map[string]string) ([]component, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, component{reference: reference, fill: fill})
+		out = append(out, component{reference: reference, compressed: true, fill: fill})
 	}
 	return append(out,
 		one("registry.k8s.io/etcd:"+v.Etcd, "usr/local/bin/etcd", filepath.Join(in[stepEtcd], "etcd")),
@@ -56,7 +58,7 @@ func components(v Versions, in map[string]string) ([]component, error) {
 
 // kubeProxy needs the programs that write packet filter rules, and what these need:
 // taken out of the node's root one by one, because each node unpacks this image.
-func kubeProxy(root, binary string) (func(*tarball), error) {
+func kubeProxy(root, binary string) (func(*tarball) error, error) {
 	programs := []string{
 		"/usr/sbin/xtables-nft-multi", "/usr/sbin/xtables-legacy-multi", "/usr/sbin/nft", "/usr/sbin/conntrack",
 		"/usr/bin/dash", "/usr/bin/grep", "/usr/bin/ln",
@@ -85,7 +87,7 @@ func kubeProxy(root, binary string) (func(*tarball), error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(t *tarball) {
+	return func(t *tarball) error {
 		for _, f := range []string{"bin", "sbin", "lib", "lib64"} {
 			t.link(f, "usr/"+f)
 		}
@@ -113,6 +115,7 @@ func kubeProxy(root, binary string) (func(*tarball), error) {
 		t.directory("tmp", 0o1777)
 		t.file("usr/local/bin/kube-proxy.real", 0o755, binary)
 		t.text("usr/local/bin/kube-proxy", 0o755, string(script))
+		return nil
 	}, nil
 }
 

@@ -42,6 +42,10 @@ func (t *tarball) entry(h tar.Header, body io.Reader) {
 	if parent := filepath.Dir(h.Name); !t.seen[parent] {
 		t.directory(parent, 0o755)
 	}
+	if t.seen[h.Name] {
+		t.err = fmt.Errorf("%s is written twice", h.Name)
+		return
+	}
 	t.seen[h.Name] = true
 	h.ModTime = epoch
 	h.Format = tar.FormatPAX
@@ -86,7 +90,7 @@ func (t *tarball) file(name string, mode int64, from string) {
 }
 
 // tree copies a directory of this machine under name; mode gives a regular file's
-// mode from its path below the directory.
+// mode from its path below the directory. What has been written already stays.
 func (t *tarball) tree(name, from string, mode func(string) int64) {
 	if t.err != nil {
 		return
@@ -100,10 +104,9 @@ func (t *tarball) tree(name, from string, mode func(string) int64) {
 			return err
 		}
 		switch to := filepath.Join(name, rel); {
+		case t.seen[to]:
 		case d.IsDir():
-			if !t.seen[to] {
-				t.directory(to, 0o755)
-			}
+			t.directory(to, 0o755)
 		case d.Type().IsRegular():
 			t.file(to, mode(rel), path)
 		default:
@@ -143,7 +146,10 @@ func (t *tarball) close() error {
 type component struct {
 	reference  string // full name with tag, as the kubelet will ask for it
 	entrypoint []string
-	fill       func(*tarball) // writes the layer
+	env        []string // besides PATH
+	stopSignal string
+	compressed bool                 // whether the layer is
+	fill       func(*tarball) error // writes the layer
 }
 
 // imageConfig is the part of an OCI image configuration that we need.
@@ -154,6 +160,7 @@ type imageConfig struct {
 	Config       struct {
 		Env        []string `json:"Env"`
 		Entrypoint []string `json:"Entrypoint,omitempty"`
+		StopSignal string   `json:"StopSignal,omitempty"`
 	} `json:"config"`
 	RootFS struct {
 		Type    string   `json:"type"`
@@ -161,8 +168,8 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// archive writes the image in the form of `docker save` into path. The layer is
-// compressed: each node copies all images into its own volume but unpacks few.
+// archive writes the image in the form of `docker save` into path. The layer is put
+// together in a file beside it.
 func (c component) archive(path, arch string) (err error) {
 	layer, err := os.CreateTemp(filepath.Dir(path), "layer-")
 	if err != nil {
@@ -170,13 +177,19 @@ func (c component) archive(path, arch string) (err error) {
 	}
 	defer os.Remove(layer.Name())
 	defer layer.Close()
-	diff := sha256.New()
-	zip, err := gzip.NewWriterLevel(layer, gzip.BestSpeed)
+	level := gzip.NoCompression
+	if c.compressed {
+		level = gzip.BestSpeed
+	}
+	zip, err := gzip.NewWriterLevel(layer, level)
 	if err != nil {
 		return err
 	}
+	diff := sha256.New()
 	content := newTarball(io.MultiWriter(zip, diff))
-	c.fill(content)
+	if err := c.fill(content); err != nil {
+		return fmt.Errorf("image %s: %w", c.reference, err)
+	}
 	if err := content.close(); err != nil {
 		return fmt.Errorf("image %s: %w", c.reference, err)
 	}
@@ -186,8 +199,8 @@ func (c component) archive(path, arch string) (err error) {
 
 	var cfg imageConfig
 	cfg.Created, cfg.Architecture, cfg.OS = epoch.UTC(), arch, "linux"
-	cfg.Config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	cfg.Config.Entrypoint = c.entrypoint
+	cfg.Config.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, c.env...)
+	cfg.Config.Entrypoint, cfg.Config.StopSignal = c.entrypoint, c.stopSignal
 	cfg.RootFS.Type = "layers"
 	cfg.RootFS.DiffIDs = []string{"sha256:" + hex.EncodeToString(diff.Sum(nil))}
 	config, err := json.Marshal(cfg)
