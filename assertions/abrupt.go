@@ -11,9 +11,6 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// WhatKill is the attribute `what` of the event that an abrupt kill leaves.
-const WhatKill = "kill"
-
 // SeesAbruptDeath judges the suite itself: a SIGKILL must be seen as a
 // failure by every stream.
 func SeesAbruptDeath() Check {
@@ -79,7 +76,7 @@ func Sighted(c Case) map[string]int {
 func kills(tl *timeline.Timeline) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range tl.EventsOf(timeline.Disruption, "") {
-		if e.Attrs["what"] == WhatKill && e.Subject != "" {
+		if e.Attrs["signal"] == "KILL" && e.Attrs["step"] == "asked" {
 			out = append(out, e)
 		}
 	}

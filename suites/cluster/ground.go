@@ -45,7 +45,6 @@ type ground struct {
 
 	probe    *agent
 	node     string
-	targets  []deploy.Instance
 	service  string
 	observer *observe.Observer
 	cancel   context.CancelFunc
@@ -53,6 +52,7 @@ type ground struct {
 	ctx      context.Context
 
 	mu      sync.Mutex
+	targets []deploy.Instance
 	streams map[string][]string // by target's UID
 }
 
@@ -86,9 +86,13 @@ func (g *ground) open(ctx context.Context) error {
 	if err := deploy.Create(ctx, s.cs, g.scope.Deployment(app), svc, g.scope.ProbePod(p)); err != nil {
 		return err
 	}
-	if g.targets, err = g.scope.Ready(ctx, s.cs, echoName, app.Replicas, upBudget); err != nil {
+	targets, err := g.scope.Ready(ctx, s.cs, echoName, app.Replicas, upBudget)
+	if err != nil {
 		return err
 	}
+	g.mu.Lock()
+	g.targets = targets
+	g.mu.Unlock()
 	if liar {
 		w := slicewriter.Writer{
 			Client: s.cs, Namespace: g.scope.Namespace, Service: echoName,
@@ -161,6 +165,8 @@ func (g *ground) observed(e timeline.Event) {
 
 // buried notes the addresses of a target that is gone.
 func (g *ground) buried(uid string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, t := range g.targets {
 		if t.UID == uid {
 			g.stage.mu.Lock()
@@ -247,8 +253,12 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	return t.Run(ctx, g.scenario.Disrupt)
 }
 
-// Signal sends a signal through the node's witness.
+// Signal sends a signal through the node's witness, or from inside the pod
+// where there is none.
 func (g *ground) Signal(ctx context.Context, node, podUID, container, signal string) error {
+	if !g.stage.cfg.Ours {
+		return g.signalInside(ctx, podUID, signal)
+	}
 	w := g.stage.backstage[node]
 	if w == nil {
 		return fmt.Errorf("no witness on node %s can send SIG%s", node, signal)

@@ -35,13 +35,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 130},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 150},
 	},
 	Pressure:   50,
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
-	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork},
 	Cost:       1.0,
 	Resolution: 60 * time.Millisecond,
 })
