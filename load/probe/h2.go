@@ -31,7 +31,7 @@ type h2 struct {
 func newH2(_ context.Context, nc *net.TCPConn) *h2 {
 	rc, _ := nc.SyscallConn()
 	c := &h2{tap: newTap(nc), rc: rc}
-	t := &http2.Transport{AllowHTTP: true, DisableCompression: true}
+	t := &http2.Transport{DisableCompression: true}
 	c.cc, c.err = t.NewClientConn(c.tap)
 	return c
 }
@@ -95,17 +95,19 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 // fail classifies an error by what was on the wire.
 func (c *h2) fail(ctx context.Context, a *attempt, err error, id uint32, nth int) fate {
 	seen := c.tap.seen()
+	gone := ctx.Err() != nil && errors.Is(err, ctx.Err())
+	notSent := seen.lastOut < id
+	if notSent && nth > 1 && !gone {
+		return unsent
+	}
 	a.LastOnConn = seen.goAway
 	if a.Phase == timeline.PhaseWrite && a.Sent > 0 {
 		a.Phase = timeline.PhaseFirstByte
 	}
-	notSent := seen.lastOut < id
 	var broken http2.ConnectionError
 	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case gone:
 		a.fail(outcome(err), err)
-	case notSent && nth > 1:
-		return unsent
 	case seen.resetID == id && seen.resetCode == http2.ErrCodeRefusedStream:
 		a.fail(timeline.RefusedStream, err)
 	case seen.resetID == id:

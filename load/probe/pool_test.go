@@ -4,10 +4,13 @@ package probe
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -232,6 +235,73 @@ func TestPoolRecovers(t *testing.T) {
 			if s.Start > mended && s.Failed() {
 				t.Errorf("failed after the server was whole again: %s", text(s))
 			}
+		}
+	}
+}
+
+// lostInRace is a pooled connection that is gone between the look at it and
+// the request.
+type lostInRace struct{ closed bool }
+
+func (c *lostInRace) try(context.Context, *attempt, int) fate { return unsent }
+func (c *lostInRace) state() state                            { return fresh }
+func (c *lostInRace) close()                                  { c.closed = true }
+
+// A connection that was gone before the request was written is no attempt: the
+// sample is that of the connection that carried it, or could not be opened.
+func TestUnsentTakesAnother(t *testing.T) {
+	noLeaks(t)
+	up, _ := serve(t, backend)
+	l := listen(t)
+	down := l.Addr().String()
+	_ = l.Close()
+	for addr, w := range map[string]want{
+		up:   {timeline.OK, timeline.PhaseDone, 200, work.SmallBytes, false},
+		down: {outcome: timeline.Refused, phase: timeline.PhaseDial},
+	} {
+		var r recording
+		s := &stream{Stream: testStream(addr, reused(load.HTTP1)), ctx: t.Context(), dest: addr, emit: r.emit, pool: newPool(0.1)}
+		s.addr, _ = check(s.Stream)
+		s.form = newForm(s.Stream, addr)
+		gone := []*lostInRace{{}, {}}
+		for i, c := range gone {
+			s.pool.open++
+			s.pool.idle = append(s.pool.idle, &link{conn: c, num: uint64(100 + i), nth: 5, local: "x"})
+		}
+		s.opened.Store(200)
+		s.attempt(timeline.Monotonic(), 1)
+		samples := r.all()
+		if len(samples) != 1 {
+			t.Fatalf("%d samples of one attempt", len(samples))
+		}
+		w.check(t, samples[0])
+		if x := samples[0]; addr == up && (x.Conn != 201 || x.Nth != 1) || addr == down && (x.Conn != 0 || x.Nth != 0 || x.Local != "") {
+			t.Errorf("connection: %s", text(x))
+		}
+		if !gone[0].closed || !gone[1].closed {
+			t.Error("what was gone stays in the pool")
+		}
+		if n := s.pool.open; addr == up && n != 1 || addr == down && n != 0 {
+			t.Errorf("%d connections counted as open", n)
+		}
+		s.pool.close()
+	}
+}
+
+// A timeout that came late says that this process stood still.
+func TestLateTimeoutIsSaturated(t *testing.T) {
+	s := testStream("127.0.0.1:80", reused(load.HTTP1))
+	for late, saturated := range map[time.Duration]bool{0: false, 4 * time.Second: false, 6 * time.Second: true} {
+		a := &attempt{stream: &stream{Stream: s}}
+		a.Start = timeline.Monotonic() - s.Timeout - late
+		a.fail(timeline.Timeout, os.ErrDeadlineExceeded)
+		if a.Saturated != saturated {
+			t.Errorf("%v late: saturated is %v", late, a.Saturated)
+		}
+		a.Saturated = false
+		a.fail(timeline.Reset, syscall.ECONNRESET)
+		if a.Saturated {
+			t.Error("a late reset is no sign of saturation")
 		}
 	}
 }

@@ -206,7 +206,6 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 			Addr:   s.dest,
 			Due:    due,
 			Start:  timeline.Monotonic(),
-			Phase:  timeline.PhaseDial,
 		},
 	}
 	a.Saturated = a.Start-a.Due > s.Tolerance
@@ -219,6 +218,7 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 // carry takes the attempt over one connection.
 func (s *stream) carry(ctx context.Context, a *attempt) {
 	for {
+		a.Conn, a.Nth, a.Local, a.Phase = 0, 0, "", timeline.PhaseDial
 		var l *link
 		if s.pool != nil {
 			l = s.pool.take()
