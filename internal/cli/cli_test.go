@@ -112,7 +112,7 @@ func TestRunSelects(t *testing.T) {
 	if got.request.Dir == "" || !strings.HasPrefix(got.request.Dir, "lastcall-report") {
 		t.Errorf("the report goes to %q", got.request.Dir)
 	}
-	for _, want := range []string{"recordings, one after the other about", "bringing the cluster up", "[1/3] delete-1: recording (10 requests, 1 failed), about 3m00s left"} {
+	for _, want := range []string{"recordings, one after the other about", "bringing the cluster up", "[1/3, about 3m00s left] delete-1: recording (10 requests, 1 failed)"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("no %q in\n%s", want, got.stderr)
 		}

@@ -76,13 +76,15 @@ func (p *progress) progress(b behaviour.Progress) {
 	p.mu.Unlock()
 	what := b.Step
 	if b.Scenario != "" {
-		what = fmt.Sprintf("[%d/%d] %s: %s", b.N, b.Of, b.Scenario, b.Step)
+		left := ""
+		if b.Left > 0 {
+			left = ", about " + about(b.Left) + " left"
+		}
+		// What must not be lost where the line is cut comes first.
+		what = fmt.Sprintf("[%d/%d%s] %s: %s", b.N, b.Of, left, b.Scenario, b.Step)
 	}
 	if b.Samples > 0 {
 		what += fmt.Sprintf(" (%d requests, %d failed)", b.Samples, b.Failed)
-	}
-	if b.Left > 0 {
-		what += ", about " + about(b.Left) + " left"
 	}
 	if next := p.next(b); next != "" {
 		what += ", next " + next
