@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,8 @@ kept and judged. The second ends the process at once.`,
 				return werr
 			}
 			if err != nil {
-				return exit{code: max(report.ExitCode, v1alpha1.ExitFail), err: err}
+				// The verdicts stand, but the run as a whole does not.
+				return exit{code: cmp.Or(report.ExitCode, v1alpha1.ExitInconclusive), err: err}
 			}
 			return ended(report)
 		},
