@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-const imageRevision = "image/1"
+const imageRevision = "image/3"
 
 // nodeImage gives docker the node's image. Its settings are those of the last lines of
 // kind's Dockerfile: systemd knows that it is in a container, and ends at SIGRTMIN+3
@@ -71,6 +71,7 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 	// binfmt_misc belongs to the whole kernel, the host's programs too.
 	t.link("etc/systemd/system/systemd-binfmt.service", "/dev/null")
 	t.directory("etc/kubernetes/manifests", 0o755)
+	t.text("etc/sysctl.d/50-podnet.conf", 0o644, sysctl)
 
 	for _, name := range kubernetesBinaries {
 		t.file("usr/bin/"+name, 0o755, filepath.Join(in[stepKubernetes], name))
@@ -93,6 +94,12 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 	}
 	return nil
 }
+
+// sysctl for all links made after start, which are the pods'. A pod that reaches itself
+// through a Service would be sent redirects; the kernel counts them in the same bucket as
+// its answers for unreachable addresses, so that dials to the dead would run into their
+// timeout instead of being told.
+const sysctl = "net.ipv4.conf.all.send_redirects=0\nnet.ipv4.conf.default.send_redirects=0\n"
 
 // appendRoot packs Debian's root with the machine's tar, which knows owners, links and
 // device nodes.

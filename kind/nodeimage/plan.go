@@ -19,7 +19,8 @@ import (
 // What the image holds of ours. Listed one by one, because a test file must not
 // change the image.
 //
-//go:embed podnet/conflist.go podnet/main.go podnet/routes.go pause/main.go _coredns/main.go
+//go:embed podnet/conflist.go podnet/main.go podnet/routes.go podnet/services.go
+//go:embed pause/main.go _coredns/main.go
 //go:embed manifests/default-cni.yaml manifests/default-storage.yaml kubeproxy/kube-proxy.sh
 var embedded embed.FS
 

@@ -17,7 +17,7 @@ import (
 // podnetImage is our pod network's image; it exists in node images only.
 const podnetImage = "lastcall.dev/podnet:node"
 
-const preloadRevision = "preload/1"
+const preloadRevision = "preload/2"
 
 // storeDirs of containerd's root hold the images and their names. The others are made
 // anew by each node; one of them holds an identity that nodes must not share.

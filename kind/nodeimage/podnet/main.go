@@ -16,9 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -83,15 +86,21 @@ func run(ctx context.Context) error {
 		}
 	}()
 
-	tick := time.NewTicker(again)
-	defer tick.Stop()
+	p := podnet{
+		self: self, subnets: subnets, confDir: confDir,
+		proxy:    &http.Client{Timeout: time.Second},
+		deadline: time.Now().Add(servicesWithin),
+	}
+	timer := time.NewTimer(again)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-timer.C:
 		case <-changed:
 		}
+		timer.Reset(again)
 		// With half a list, routes to nodes that exist would be removed.
 		if !informer.HasSynced() {
 			continue
@@ -100,16 +109,33 @@ func run(ctx context.Context) error {
 		for _, item := range store.List() {
 			nodes = append(nodes, item.(*corev1.Node))
 		}
-		if err := reconcile(self, nodes, subnets, confDir); err != nil {
+		switch err := p.reconcile(ctx, nodes); {
+		case errors.Is(err, errServices):
+			timer.Reset(servicesPoll)
+		case err != nil:
 			slog.Error("will try again", "in", again, "error", err)
 		}
 	}
 }
 
+// podnet is one node's part of the pod network.
+type podnet struct {
+	self     string
+	subnets  []netip.Prefix
+	confDir  string
+	proxy    *http.Client
+	deadline time.Time // until then the first CNI configuration waits for kube-proxy
+}
+
+// errServices means that pods could not reach Services yet.
+var errServices = errors.New("waiting for kube-proxy")
+
 // reconcile sets the routes first: no pod may start before packets for the dead are
-// refused.
-func reconcile(self string, nodes []*corev1.Node, subnets []netip.Prefix, confDir string) error {
-	routes, err := routesFor(self, nodes, subnets)
+// refused. And none should start before Services work: its first packets to one would
+// leave the node untranslated, and the kernel remembers that for the whole connection,
+// so that CoreDNS would come up half a minute late.
+func (p podnet) reconcile(ctx context.Context, nodes []*corev1.Node) error {
+	routes, err := routesFor(p.self, nodes, p.subnets)
 	if err != nil {
 		return err
 	}
@@ -120,29 +146,35 @@ func reconcile(self string, nodes []*corev1.Node, subnets []netip.Prefix, confDi
 	if err != nil {
 		return err
 	}
-	for _, node := range nodes {
-		if node.Name != self {
-			continue
-		}
-		cidrs, err := podCIDRs(node)
-		if err != nil || len(cidrs) == 0 {
-			return err
-		}
-		mtu, err := mtuOf([]netip.Addr{addressOf(node, false), addressOf(node, true)})
-		if err != nil {
-			return err
-		}
-		content, err := render(cidrs, mtu)
-		if err != nil {
-			return err
-		}
-		wrote, err := install(confDir, content)
-		if wrote {
-			slog.Info("CNI configuration written", "podCIDRs", cidrs, "mtu", mtu)
-		}
+	at := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == p.self })
+	if at < 0 {
+		return nil
+	}
+	cidrs, err := podCIDRs(nodes[at])
+	if err != nil || len(cidrs) == 0 {
 		return err
 	}
-	return nil
+	if _, err := os.Stat(filepath.Join(p.confDir, conflistName)); errors.Is(err, os.ErrNotExist) {
+		if err := servicesProgrammed(ctx, p.proxy, kubeProxyURL, cidrs); err != nil {
+			if time.Now().Before(p.deadline) {
+				return fmt.Errorf("%w: %w", errServices, err)
+			}
+			slog.Warn("going on without Services", "waited", servicesWithin, "last", err)
+		}
+	}
+	mtu, err := mtuOf([]netip.Addr{addressOf(nodes[at], false), addressOf(nodes[at], true)})
+	if err != nil {
+		return err
+	}
+	content, err := render(cidrs, mtu)
+	if err != nil {
+		return err
+	}
+	wrote, err := install(p.confDir, content)
+	if wrote {
+		slog.Info("CNI configuration written", "podCIDRs", cidrs, "mtu", mtu)
+	}
+	return err
 }
 
 // apiClient reads core/v1 objects as the pod's service account. Its scheme holds

@@ -5,6 +5,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -145,6 +148,30 @@ func TestKernelForm(t *testing.T) {
 	} {
 		if got := fromKernel(*toKernel(r)); got != r {
 			t.Errorf("%v came back as %v", r, got)
+		}
+	}
+}
+
+func TestServicesProgrammed(t *testing.T) {
+	v4, both := mustPrefixes(t, "10.244.1.0/24"), mustPrefixes(t, "10.244.1.0/24,fd00::/64")
+	for _, c := range []struct {
+		says  string
+		cidrs []netip.Prefix
+		want  bool
+	}{
+		{`{"lastUpdated":"2026-01-01T00:00:00Z","status":{}}`, v4, false},
+		{`{"status":{"IPv4":{"healthy":true}}}`, v4, true},
+		{`{"status":{"IPv4":{"healthy":true}}}`, both, false},
+		{`{"status":{"IPv4":{"healthy":false},"IPv6":{"healthy":true}}}`, both, true},
+		{`nonsense`, v4, false},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, c.says)
+		}))
+		err := servicesProgrammed(t.Context(), server.Client(), server.URL, c.cidrs)
+		server.Close()
+		if (err == nil) != c.want {
+			t.Errorf("%s for %v: %v", c.says, c.cidrs, err)
 		}
 	}
 }
