@@ -27,7 +27,7 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, Strict: r.Strict,
-		P: r.P, Profile: r.Profile, Out: r.Dir, Suite: v1alpha1.ThisSuite(),
+		P: r.P, Profile: r.Profile, Out: r.Dir,
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },
 	})
