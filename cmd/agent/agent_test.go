@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/control"
+)
+
+const pod = "11111111-2222-3333-4444-555555555555"
+
+var build = sync.OnceValues(func() (string, error) {
+	return gexec.BuildWithEnvironment("github.com/lastcall-dev/lastcall/cmd/agent", []string{"CGO_ENABLED=0"}, "-trimpath")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	gexec.CleanupBuildArtifacts()
+	os.Exit(code)
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// proc is a running agent.
+type proc struct {
+	cmd    *exec.Cmd
+	mu     sync.Mutex
+	log    bytes.Buffer
+	addr   chan string
+	exited chan error
+}
+
+var listening = regexp.MustCompile(`(?:channel on|on) (\S+:\d+)$`)
+
+// launch starts a command and waits until it says where it listens.
+func launch(t *testing.T, name string, args ...string) *proc {
+	t.Helper()
+	p := &proc{cmd: exec.Command(name, args...), addr: make(chan string, 1), exited: make(chan error, 1)}
+	p.cmd.Env = append(os.Environ(), "LASTCALL_POD_UID="+pod, "LASTCALL_NODE=node")
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			p.mu.Lock()
+			p.log.WriteString(lines.Text() + "\n")
+			p.mu.Unlock()
+			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+				select {
+				case p.addr <- m[1]:
+				default:
+				}
+			}
+		}
+		p.exited <- p.cmd.Wait()
+	}()
+	return p
+}
+
+func (p *proc) listens(t *testing.T) string {
+	t.Helper()
+	select {
+	case a := <-p.addr:
+		return a
+	case err := <-p.exited:
+		t.Fatalf("it exited: %v: %s", err, p.text())
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it does not listen: %s", p.text())
+	}
+	return ""
+}
+
+func (p *proc) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func (p *proc) exit(t *testing.T, within time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-p.exited:
+		return err
+	case <-time.After(within):
+		t.Fatalf("it did not exit within %v: %s", within, p.text())
+	}
+	return nil
+}
+
+// As PID 1 of a namespace a process without a handler never gets a SIGTERM.
+// The agent drains, and exits with 0.
+func TestPID1Drains(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("a PID namespace needs root")
+	}
+	if err := exec.Command("unshare", "--pid", "--fork", "true").Run(); err != nil {
+		t.Skipf("no PID namespace can be made here: %v", err)
+	}
+	dir := t.TempDir()
+	p := launch(t, "unshare", "--pid", "--fork", "--kill-child", binary(t), "echo", "--listen", "127.0.0.1:0", "--ledger", dir,
+		"--min-drain", "600ms", "--unready", "300ms", "--deadline", "5s")
+	addr := p.listens(t)
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(children), &pid); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil || !regexp.MustCompile(`NSpid:\t\d+(\t\d+)*\t1\n`).Match(status) {
+		t.Fatalf("the agent is not PID 1: %v\n%s", err, status)
+	}
+	// The kernel's own word: SIGTERM (15) and SIGINT (2) are caught.
+	var caught uint64
+	if _, err := fmt.Sscanf(string(regexp.MustCompile(`SigCgt:\t(\w+)`).FindSubmatch(status)[1]), "%x", &caught); err != nil || caught&(1<<14) == 0 || caught&(1<<1) == 0 {
+		t.Errorf("caught signals: %x, %v", caught, err)
+	}
+	begin := time.Now()
+	for range 2 {
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp, err := http.Get("http://" + addr + "/work?bytes=10")
+	if err != nil {
+		t.Fatalf("after SIGTERM: %v", err)
+	}
+	resp.Body.Close()
+	if resp.Header.Get("X-Lastcall-Phase") != "draining" || resp.Header.Get("X-Lastcall-Pod") != pod {
+		t.Errorf("%v", resp.Header)
+	}
+	if err := p.exit(t, 10*time.Second); err != nil {
+		t.Errorf("exit: %v: %s", err, p.text())
+	}
+	if took := time.Since(begin); took < 900*time.Millisecond {
+		t.Errorf("it left after %v", took)
+	}
+	ledger, err := os.ReadFile(filepath.Join(dir, pod+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []timeline.EventKind{timeline.DrainStart, timeline.DrainUnready, timeline.DrainListenerClosed, timeline.DrainEnd} {
+		if bytes.Count(ledger, []byte(fmt.Sprintf(`"kind":%q`, kind))) != 1 {
+			t.Errorf("%s is not once in the ledger: %s", kind, ledger)
+		}
+	}
+}
+
+// world is a run's authority and the credentials of its agents on disk.
+type world struct {
+	agents, runner string // folders
+	client         control.Credentials
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	a, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := a.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := a.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{agents: t.TempDir(), runner: t.TempDir(), client: client}
+	for dir, c := range map[string]control.Credentials{w.agents: server, w.runner: client} {
+		for name, b := range c.Files() {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return w
+}
+
+// history is what a client of an agent received.
+type history struct {
+	mu sync.Mutex
+	timeline.Timeline
+}
+
+func (h *history) count(f func(*timeline.Timeline) int) func() int {
+	return func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return f(&h.Timeline)
+	}
+}
+
+func follow(t *testing.T, addr string, creds control.Credentials) (*control.Client, *history) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := control.Dial(ctx, addr, nil, creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{}
+	followed := make(chan error, 1)
+	fctx, stop := context.WithCancel(context.Background())
+	go func() {
+		followed <- c.Follow(fctx, func(r timeline.Record) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.Add(r)
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-followed; err != nil {
+			t.Errorf("following %s: %v", addr, err)
+		}
+		c.Close()
+	})
+	return c, h
+}
+
+// The three agents together, through one termination: what the clients saw
+// and what the ledger says are the same.
+func TestProbeEchoWitness(t *testing.T) {
+	for _, way := range []string{"ledger", "collector"} {
+		t.Run(way, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			w, bin, dir := newWorld(t), binary(t), t.TempDir()
+			witnessArgs := []string{"witness", "--listen", "127.0.0.1:0", "--tls", w.agents, "--ledger", dir, "--spool", t.TempDir()}
+			echoArgs := []string{"echo", "--listen", "127.0.0.1:0", "--min-drain", "1s", "--unready", "1s", "--deadline", "10s"}
+			if way == "ledger" {
+				echoArgs = append(echoArgs, "--ledger", dir)
+			} else {
+				addr := freeAddr(t)
+				witnessArgs = append(witnessArgs, "--collect", addr)
+				echoArgs = append(echoArgs, "--collector", addr, "--tls", w.runner)
+			}
+			witness := launch(t, bin, witnessArgs...)
+			_, seen := follow(t, witness.listens(t), w.client)
+			echo := launch(t, bin, echoArgs...)
+			target := echo.listens(t)
+			probe := launch(t, bin, "probe", "--listen", "127.0.0.1:0", "--tls", w.agents, "--spool", t.TempDir())
+			client, samples := follow(t, probe.listens(t), w.client)
+
+			var streams []load.Stream
+			for _, p := range []load.Profile{
+				{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
+				{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
+				{Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 40},
+				{Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 40},
+				{Protocol: load.HTTP1, Conns: load.New, Op: load.Slow, Rate: 4, Takes: time.Second},
+				{Protocol: load.H2C, Conns: load.New, Op: load.Upload, Rate: 4, Takes: time.Second},
+				{Protocol: load.HTTP1, Conns: load.New, Op: load.Continue, Rate: 4, Takes: time.Second},
+			} {
+				p.Path = load.Direct
+				streams = append(streams, load.Stream{Name: p.Key(), Profile: p, Addr: target, Tolerance: 20 * time.Millisecond, Timeout: 5 * time.Second, Seed: 1})
+			}
+			ctx := t.Context()
+			if err := client.Start(ctx, streams...); err != nil {
+				t.Fatal(err)
+			}
+			g.Eventually(samples.count(func(t *timeline.Timeline) int { return len(t.Samples) })).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", 100))
+			if err := echo.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1300 * time.Millisecond)
+			if err := client.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.WaitIdle(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.CatchUp(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := echo.exit(t, 15*time.Second); err != nil {
+				t.Errorf("echo: %v: %s", err, echo.text())
+			}
+			tails := func(t *timeline.Timeline) int { return len(t.EventsOf(timeline.LedgerTail, pod)) }
+			g.Eventually(seen.count(tails)).WithTimeout(5 * time.Second).Should(gomega.Equal(1))
+
+			begun, done, tail, draining := map[string]int{}, map[string]bool{}, "", 0
+			seen.mu.Lock()
+			for _, e := range seen.Ledger {
+				if e.Step == timeline.Begin {
+					begun[e.ID]++
+				} else {
+					done[e.ID] = e.Whole
+				}
+			}
+			tail = seen.EventsOf(timeline.LedgerTail, pod)[0].Attrs["why"]
+			start := seen.EventsOf(timeline.DrainStart, pod)[0].At
+			seen.mu.Unlock()
+			samples.mu.Lock()
+			defer samples.mu.Unlock()
+			for _, s := range samples.Samples {
+				if s.Failed() || s.Server != pod {
+					t.Errorf("%+v", s)
+				}
+				if begun[s.ID] != 1 || !done[s.ID] {
+					t.Errorf("%s: begun %d times, whole %v", s.ID, begun[s.ID], done[s.ID])
+				}
+				if s.Start > start {
+					draining++
+				}
+				delete(begun, s.ID)
+			}
+			if len(begun) > 0 || tail != "drain-end" || draining < 50 {
+				t.Errorf("%d in the ledger that no client knows; tail %q; %d samples after D", len(begun), tail, draining)
+			}
+			t.Logf("%d samples, %d after D", len(samples.Samples), draining)
+			if _, err := client.Signal(ctx, control.Signal{Pod: pod, Signal: "KILL"}); err == nil {
+				t.Error("a probe signals pods")
+			}
+			// Agents leave in order: SIGTERM, 0, and Follow ends without an error.
+			for _, p := range []*proc{probe, witness} {
+				if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.exit(t, 15*time.Second); err != nil {
+					t.Errorf("exit: %v: %s", err, p.text())
+				}
+			}
+		})
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A witness whose pod isn't there says so in a way that the caller can test.
+func TestWitnessWithoutThePod(t *testing.T) {
+	w := newWorld(t)
+	witness := launch(t, binary(t), "witness", "--listen", "127.0.0.1:0", "--tls", w.agents, "--ledger", t.TempDir(), "--spool", t.TempDir())
+	c, _ := follow(t, witness.listens(t), w.client)
+	if _, err := c.Signal(t.Context(), control.Signal{Pod: "no-such", Signal: "TERM"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	h, err := c.Hello(t.Context())
+	if err != nil || h.Role != "witness" || h.Node != "node" || h.Pod != pod {
+		t.Errorf("%+v %v", h, err)
+	}
+}
+
+// Bad input: exit code 2, and a line that names what to do.
+func TestBadInput(t *testing.T) {
+	t.Setenv("LASTCALL_POD_UID", "")
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"version", 0, ""},
+		{"frob", 2, "use probe, echo, witness"},
+		{"echo --nonsense", 2, "unknown flag"},
+		{"echo extra --ledger " + dir, 2, "flags only"},
+		{"echo", 2, "--ledger"},
+		{"echo --ledger " + dir + " --collector x:1", 2, "either"},
+		{"echo --collector x:1", 2, "--tls"},
+		{"echo --ledger " + dir, 1, "LASTCALL_POD_UID"},
+		{"echo --pod-uid x --ledger " + dir + " --fault frob", 2, "exit-on-sigterm"},
+		{"echo --pod-uid x --ledger " + dir + " --deadline 1s", 2, "deadline"},
+		{"echo --pod-uid x --ledger " + dir + " --fault listener-before-ready", 2, "--probe-listen"},
+		{"probe", 2, "--tls"},
+		{"probe --spool " + dir + " --tls " + dir, 1, "tls.key"},
+		{"witness", 2, "--ledger"},
+	} {
+		var stdout, stderr bytes.Buffer
+		got := run(strings.Fields(c.args), make(chan os.Signal), &stdout, &stderr)
+		if got != c.code || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("agent %s: %d, %s", c.args, got, stderr.String())
+		}
+	}
+	var out bytes.Buffer
+	if run([]string{"version"}, nil, &out, &out) != 0 || !strings.Contains(out.String(), "go1") {
+		t.Errorf("version: %s", out.String())
+	}
+}
