@@ -7,27 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 )
 
-// eachNode does one thing in all nodes at the same time and returns all errors.
+// eachNode does one thing in all nodes at the same time and returns the first
+// error, which also ends what the others do.
 func eachNode(ctx context.Context, list []Node, do func(context.Context, Node) error) error {
-	errs := make([]error, len(list))
-	var wait sync.WaitGroup
-	for i, node := range list {
-		wait.Go(func() {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range list {
+		group.Go(func() error {
 			if err := do(ctx, node); err != nil {
-				errs[i] = fmt.Errorf("node %s: %w", node.Name, err)
+				return fmt.Errorf("node %s: %w", node.Name, err)
 			}
+			return nil
 		})
 	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // importImages hands an image archive to a node's containerd, as kind does.

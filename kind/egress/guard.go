@@ -44,11 +44,16 @@ func (g *Guard) Config() Config { return g.config }
 
 // Counters are packets that the host rejected since the guard was installed.
 type Counters struct {
-	PodsIPv4     uint64 // for a pod's address, forwarded or sent by the host itself
+	PodsIPv4     uint64 // forwarded, for a pod's address
 	PodsIPv6     uint64
-	ServicesIPv4 uint64 // for a service's address, forwarded or sent by the host itself
+	ServicesIPv4 uint64 // forwarded, for a service's address
 	ServicesIPv6 uint64
-	Leaving      uint64 // from the cluster's bridge for anywhere else
+	// SentIPv4 and SentIPv6 were sent by the host itself, for a pod's or a
+	// service's address. The host's answers to what it rejected are among them,
+	// where a pod's own address was the sender: the host has no route to it.
+	SentIPv4 uint64
+	SentIPv6 uint64
+	Leaving  uint64 // forwarded, from the cluster's bridge for anywhere else
 }
 
 // Pods is the counter of one address's family.

@@ -23,6 +23,8 @@ const (
 	podsIPv6     = "pods6"
 	servicesIPv4 = "services4"
 	servicesIPv6 = "services6"
+	sentIPv4     = "sent4"
+	sentIPv6     = "sent6"
 	leaving      = "leaving"
 )
 
@@ -46,7 +48,7 @@ func Install(_ context.Context, config Config) (*Guard, error) {
 	conn.AddTable(table)
 	conn.DelTable(table)
 	conn.AddTable(table)
-	for _, name := range []string{podsIPv4, podsIPv6, servicesIPv4, servicesIPv6, leaving} {
+	for _, name := range []string{podsIPv4, podsIPv6, servicesIPv4, servicesIPv6, sentIPv4, sentIPv6, leaving} {
 		conn.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
 	}
 	accept := nftables.ChainPolicyAccept
@@ -119,7 +121,8 @@ func (g *Guard) Counters(_ context.Context) (Counters, error) {
 	var counters Counters
 	fields := map[string]*uint64{
 		podsIPv4: &counters.PodsIPv4, podsIPv6: &counters.PodsIPv6,
-		servicesIPv4: &counters.ServicesIPv4, servicesIPv6: &counters.ServicesIPv6, leaving: &counters.Leaving,
+		servicesIPv4: &counters.ServicesIPv4, servicesIPv6: &counters.ServicesIPv6,
+		sentIPv4: &counters.SentIPv4, sentIPv6: &counters.SentIPv6, leaving: &counters.Leaving,
 	}
 	for _, object := range objects {
 		named, ok := object.(*nftables.NamedObj)
@@ -145,14 +148,18 @@ func rules(config Config, forward bool) [][]expr.Any {
 	list := [][]expr.Any{
 		append(onInterface(expr.MetaKeyOIFNAME, config.Bridge), &expr.Verdict{Kind: expr.VerdictAccept}),
 	}
+	pods, services := [2]string{podsIPv4, podsIPv6}, [2]string{servicesIPv4, servicesIPv6}
+	if !forward {
+		pods, services = [2]string{sentIPv4, sentIPv6}, [2]string{sentIPv4, sentIPv6}
+	}
 	for _, group := range []struct {
-		prefixes  []netip.Prefix
-		four, six string
-	}{{config.Pods, podsIPv4, podsIPv6}, {config.Services, servicesIPv4, servicesIPv6}} {
+		prefixes []netip.Prefix
+		counters [2]string // IPv4, IPv6
+	}{{config.Pods, pods}, {config.Services, services}} {
 		for _, prefix := range group.prefixes {
-			counter := group.four
+			counter := group.counters[0]
 			if prefix.Addr().Is6() {
-				counter = group.six
+				counter = group.counters[1]
 			}
 			list = append(list, append(toPrefix(prefix), reject(counter)...))
 		}
