@@ -201,12 +201,10 @@ func listNodes(ctx context.Context, r record) ([]Node, error) {
 	return list, nil
 }
 
+// kind's own labels on node containers.
 const (
-	// kindLabel and roleLabel are kind's own labels on node containers.
 	kindLabel = "io.x-k8s.kind.cluster"
 	roleLabel = "io.x-k8s.kind.role"
-	// networkLabel is ours, on docker networks; its value is the cluster's name.
-	networkLabel = "dev.lastcall.cluster"
 )
 
 // LoadArchive loads a docker or OCI image archive into every node.

@@ -155,6 +155,7 @@ var kindest = map[string]string{
 // imageSources are the places where a Kubernetes version can come from.
 type imageSources struct {
 	registry string              // reference by digest; "" if kind has none
+	release  string              // the version in it, "v1.34.11"
 	built    *nodeimage.Versions // nil if we can't build it
 }
 
@@ -165,7 +166,7 @@ func sources(kubernetes string) (imageSources, error) {
 	for version, reference := range kindest {
 		known = append(known, strings.TrimPrefix(version, "v"))
 		if sameVersion(kubernetes, version) {
-			found.registry = reference
+			found.registry, found.release = reference, version
 		}
 	}
 	versions, err := nodeimage.Resolve(kubernetes)

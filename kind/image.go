@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/kind/egress"
 	"github.com/lastcall-dev/lastcall/kind/nodeimage"
 )
 
@@ -31,57 +32,55 @@ var silent struct {
 var errNoRegistry = errors.New("no registry answers")
 
 // nodeImage makes sure that the engine has the node image, and returns its
-// reference: the given one; or what is on the machine already; or kindest/node
-// from a registry; or, where none answers, one built from source.
-func nodeImage(ctx context.Context, c Config) (string, error) {
+// reference and the Kubernetes version in it: the given one; or what is on the
+// machine already; or kindest/node from a registry; or, where none answers, one
+// built from source.
+func nodeImage(ctx context.Context, c Config) (reference, kubernetes string, err error) {
 	if c.Image != "" {
-		if present(ctx, c.Image) {
-			return c.Image, nil
+		if !present(ctx, c.Image) {
+			if err := pull(ctx, c.Image, c.Progress); err != nil {
+				return "", "", fmt.Errorf("node image %s: %w: load it with `docker load`, or leave --image out", c.Image, err)
+			}
 		}
-		if err := pull(ctx, c.Image, c.Progress); err != nil {
-			return "", fmt.Errorf("node image %s: %w: load it with `docker load`, or leave --image out", c.Image, err)
-		}
-		return c.Image, nil
+		kubernetes, err = versionOf(ctx, c.Name, c.Image)
+		return c.Image, kubernetes, err
 	}
 	found, err := sources(c.Kubernetes)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	for _, reference := range []string{found.registry, builtReference(found)} {
-		if reference != "" && present(ctx, reference) {
+	if found.registry != "" && present(ctx, found.registry) {
+		c.Progress("node image " + found.registry + ": on this machine (cache hit)")
+		return found.registry, found.release, nil
+	}
+	if found.built != nil {
+		if reference := nodeimage.Reference(*found.built); present(ctx, reference) {
 			c.Progress("node image " + reference + ": on this machine (cache hit)")
-			return reference, nil
+			return reference, found.built.Kubernetes, nil
 		}
 	}
 	if found.registry != "" {
 		err := pull(ctx, found.registry, c.Progress)
 		if err == nil {
-			return found.registry, nil
+			return found.registry, found.release, nil
 		}
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("node image %s: %w", found.registry, err)
+			return "", "", fmt.Errorf("node image %s: %w", found.registry, err)
 		}
 		if found.built == nil {
-			return "", fmt.Errorf("node image %s: %w: ask for one that can be built without a registry: %s", found.registry, err, strings.Join(nodeimage.Supported(), ", "))
+			return "", "", fmt.Errorf("node image %s: %w: ask for one that can be built without a registry: %s", found.registry, err, strings.Join(nodeimage.Supported(), ", "))
 		}
-		c.Progress(fmt.Sprintf("node image %s: %v; building one from source", found.registry, err))
+		c.Progress(fmt.Sprintf("node image %s: %v; building one from source (cache miss)", found.registry, err))
 	}
-	reference, err := nodeimage.Build(ctx, nodeimage.Options{
+	reference, err = nodeimage.Build(ctx, nodeimage.Options{
 		Versions: *found.built,
 		CacheDir: c.NodeImageCache,
 		Progress: func(event nodeimage.Event) { c.Progress("node image: " + event.String()) },
 	})
 	if err != nil {
-		return "", fmt.Errorf("build the node image for Kubernetes %s: %w", c.Kubernetes, err)
+		return "", "", fmt.Errorf("build the node image for Kubernetes %s: %w", c.Kubernetes, err)
 	}
-	return reference, nil
-}
-
-func builtReference(found imageSources) string {
-	if found.built == nil {
-		return ""
-	}
-	return nodeimage.Reference(*found.built)
+	return reference, found.built.Kubernetes, nil
 }
 
 // present tells whether the engine has an image.
@@ -147,11 +146,15 @@ func readFirst(r io.Reader, first func()) bool {
 }
 
 // versionOf reads the Kubernetes version that a node image on this machine
-// holds, "v1.34.4".
-func versionOf(ctx context.Context, reference string) (string, error) {
-	out, err := docker.Output(ctx, "run", "--rm", "--pull=never", "--network", "none", "--entrypoint", "cat", reference, "/kind/version")
+// holds, "v1.34.4". The container that it takes is labelled as the cluster's.
+func versionOf(ctx context.Context, name, reference string) (string, error) {
+	out, err := docker.Output(ctx, "run", "--rm", "--pull=never", "--network", "none", "--label", egress.Label+"="+prefix+name,
+		"--entrypoint", "cat", reference, "/kind/version")
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("read the version of image %s: %w", reference, ctx.Err())
+	}
 	if err != nil {
-		return "", fmt.Errorf("image %s is not a node image of kind (it has no /kind/version): %w", reference, err)
+		return "", fmt.Errorf("image %s is not a node image of kind, it has no /kind/version: %w", reference, err)
 	}
 	return strings.TrimSpace(out), nil
 }

@@ -68,7 +68,7 @@ func TestOwner(t *testing.T) {
 	}{
 		{"a node of ours", container{cluster: "lastcall-a", networks: []string{"lastcall-a"}}, "a"},
 		{"a node of ours, connected elsewhere too", container{cluster: "lastcall-a", networks: []string{"x", "lastcall-a"}}, "a"},
-		{"a proof's container", container{proof: "lastcall-a", networks: []string{"lastcall-a"}}, "a"},
+		{"a proof's container", container{helps: "lastcall-a", networks: []string{"lastcall-a"}}, "a"},
 		{"the user's own cluster", container{cluster: "a", networks: []string{"kind"}}, ""},
 		{"the user's own, of a name like ours", container{cluster: "lastcall-a", networks: []string{"kind"}}, ""},
 		{"anything on our network", container{networks: []string{"lastcall-a"}}, ""},

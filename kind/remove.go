@@ -71,17 +71,16 @@ func ours(ctx context.Context) ([]string, error) {
 			names = append(names, owner)
 		}
 	}
-	networks, err := docker.Lines(ctx, "network", "ls", "--filter", "label="+networkLabel, "--format", `{{.Label "`+networkLabel+`"}}`)
+	networks, err := docker.Lines(ctx, "network", "ls", "--filter", "label="+egress.Label, "--format", "{{.Name}}")
 	if err != nil {
 		return nil, fmt.Errorf("list the engine's networks: %w", err)
 	}
-	names = append(names, networks...)
 	guards, err := egress.Standing(prefix)
 	if err != nil {
 		return nil, err
 	}
-	for _, guard := range guards {
-		names = append(names, strings.TrimPrefix(guard, prefix))
+	for _, name := range slices.Concat(networks, guards) {
+		names = append(names, strings.TrimPrefix(name, prefix))
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
@@ -92,14 +91,14 @@ type container struct {
 	name     string
 	cluster  string   // kind's label
 	networks []string // that it is or will be connected to
-	proof    string   // our label
+	helps    string   // our label: what it helps
 }
 
 // owner is the name of the cluster of ours that a container belongs to, or "". A
 // kind cluster that somebody else called lastcall-x is not on a network of that
 // name.
 func (c container) owner() string {
-	if name, ok := strings.CutPrefix(c.proof, prefix); ok {
+	if name, ok := strings.CutPrefix(c.helps, prefix); ok {
 		return name
 	}
 	name, ok := strings.CutPrefix(c.cluster, prefix)
@@ -121,7 +120,7 @@ func listContainers(ctx context.Context) ([]container, error) {
 		if len(fields) != 4 {
 			return nil, fmt.Errorf("list the engine's containers: it says %q", line)
 		}
-		list = append(list, container{name: fields[0], cluster: fields[1], networks: strings.Split(fields[2], ","), proof: fields[3]})
+		list = append(list, container{name: fields[0], cluster: fields[1], networks: strings.Split(fields[2], ","), helps: fields[3]})
 	}
 	return list, nil
 }
@@ -182,9 +181,9 @@ func removeNetwork(ctx context.Context, name string) ([]string, error) {
 		removed = append(removed, gone...)
 		if last == nil {
 			var networks []string
-			// By the label, not by the name: a network that somebody else made
-			// is not ours.
-			networks, last = docker.Lines(ctx, "network", "ls", "--filter", "label="+networkLabel+"="+name, "--format", "{{.Name}}")
+			// Name and label: a network that somebody else gave the name is not
+			// ours.
+			networks, last = docker.Lines(ctx, "network", "ls", "--filter", "label="+egress.Label, "--filter", "name=^"+prefix+name+"$", "--format", "{{.Name}}")
 			if last == nil && len(networks) == 0 && len(gone) == 0 {
 				return removed, nil
 			}

@@ -49,10 +49,7 @@ func Up(ctx context.Context, config Config) (_ *Cluster, err error) {
 			err = fmt.Errorf("%w; and it could not be cleaned up, run `lastcall cleanup`: %w", err, removeErr)
 		}
 	}()
-	if p.record.Image, err = nodeImage(ctx, config); err != nil {
-		return nil, err
-	}
-	if p.record.Kubernetes, err = versionOf(ctx, p.record.Image); err != nil {
+	if p.record.Image, p.record.Kubernetes, err = nodeImage(ctx, config); err != nil {
 		return nil, err
 	}
 	if err := agree(config, p.record); err != nil {
@@ -97,7 +94,7 @@ func prepare(ctx context.Context, config Config) (*plan, error) {
 	}
 	// What an image on this machine holds can be read before anything begins.
 	if config.Image != "" && present(ctx, config.Image) {
-		version, err := versionOf(ctx, config.Image)
+		version, err := versionOf(ctx, config.Name, config.Image)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +245,7 @@ func (p *plan) build(ctx context.Context) (*Cluster, error) {
 func (p *plan) network(ctx context.Context) error {
 	args := []string{
 		"network", "create", "--driver", "bridge",
-		"--label", networkLabel + "=" + p.record.Name,
+		"--label", egress.Label + "=" + prefix + p.record.Name,
 		"--opt", "com.docker.network.bridge.name=" + p.record.Bridge,
 		"--opt", "com.docker.network.bridge.enable_ip_masquerade=true",
 	}

@@ -140,8 +140,9 @@ func (g *Guard) Prove(ctx context.Context, image string, addresses ...netip.Addr
 	return proof, nil
 }
 
-// Label is on the containers that a proof starts; its value is the guard's name.
-const Label = "dev.lastcall.proof"
+// Label is on each docker network and each helping container of ours; its value
+// is the guard's name.
+const Label = "dev.lastcall.cluster"
 
 // dialError finds the dial's own error in what bash printed.
 func dialError(out string) string {
