@@ -142,7 +142,7 @@ func (a *attempt) compare(body io.Reader) (wrong, err error) {
 			}
 		}
 		a.Got += int64(n)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			if wrong == nil && a.Got < a.Want {
 				wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
 			}

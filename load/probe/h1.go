@@ -181,7 +181,7 @@ func (c *h1) cut(err error) error {
 	switch {
 	case c.end == nil || c.br.Buffered() > 0:
 		return err
-	case c.end == io.EOF:
+	case errors.Is(c.end, io.EOF):
 		return fmt.Errorf("the connection ended within the header: %w", io.ErrUnexpectedEOF)
 	default:
 		return c.end

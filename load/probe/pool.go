@@ -4,6 +4,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net"
 	"net/netip"
@@ -99,7 +100,7 @@ func peek(rc syscall.RawConn) state {
 		return stale
 	}
 	switch {
-	case err == unix.EAGAIN || err == unix.EINTR:
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		return fresh
 	case err != nil || n == 0:
 		return stale
