@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -115,6 +116,9 @@ const noRoute = "No route to host"
 func (g *Guard) Prove(ctx context.Context, image string, addresses ...netip.Addr) (Proof, error) {
 	var proof Proof
 	for _, address := range addresses {
+		if !slices.ContainsFunc(g.config.Pods, func(pods netip.Prefix) bool { return pods.Contains(address.Unmap()) }) {
+			return proof, fmt.Errorf("%s can't be of a pod of this cluster: the pods' ranges are %v", address, g.config.Pods)
+		}
 		before, err := g.Counters(ctx)
 		if err != nil {
 			return proof, err
