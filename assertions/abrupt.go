@@ -76,7 +76,8 @@ func Sighted(c Case) map[string]int {
 func kills(tl *timeline.Timeline) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range tl.EventsOf(timeline.Disruption, "") {
-		if e.Attrs["signal"] == "KILL" && e.Attrs["step"] == "asked" {
+		// As fixtures/disrupt tells it; one that was refused killed nobody.
+		if e.Attrs["what"] == "kill" && e.Attrs["error"] == "" {
 			out = append(out, e)
 		}
 	}

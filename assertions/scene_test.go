@@ -301,7 +301,7 @@ func TestChecks(t *testing.T) {
 // killAll makes a kill of the pod at 10 s that every stream sees, but for
 // those that are blind.
 func killAll(s *scene, blind func(*timeline.Sample) bool) {
-	s.tl.Events = append(s.tl.Events, timeline.Event{At: del, Source: "runner", Kind: timeline.Disruption, Subject: uid, Attrs: map[string]string{"what": "signal", "signal": "KILL", "step": "asked"}})
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: del, Source: "runner", Kind: timeline.Disruption, Subject: uid, Attrs: map[string]string{"what": "kill", "signal": "KILL"}})
 	s.each(func(x *timeline.Sample) {
 		if x.End >= del && x.End <= del+200*time.Millisecond && (blind == nil || !blind(x)) {
 			fail(x, timeline.Reset)

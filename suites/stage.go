@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -67,9 +69,12 @@ func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	}
 	image := cfg.AgentImage
 	if image == "" {
-		if image, err = agentimage.Reference(ctx); err != nil {
+		built, err := buildAgent(ctx)
+		if err != nil {
 			return nil, err
 		}
+		image = built.Ref
+		cfg.Say("the agent's image is %s; the cluster's nodes need it: kind load image-archive %s", image, built.Archive)
 	}
 	id, err := runID()
 	if err != nil {
@@ -78,6 +83,19 @@ func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(contextOf(cfg.Kubeconfig), "kind-"), "@")
 	cfg.Say("opening the cluster of %s", cfg.Kubeconfig)
 	return cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image, KindName: name})
+}
+
+// buildAgent makes the agent's image of the checkout that the suite runs in.
+func buildAgent(ctx context.Context) (agentimage.Image, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return agentimage.Image{}, fmt.Errorf("a place for the agent's image: %w", err)
+	}
+	image, err := agentimage.Build(ctx, agentimage.Options{Source: ".", Dir: filepath.Join(cache, "lastcall", "agent")})
+	if err != nil {
+		return image, &UsageError{fmt.Errorf("%w; run this in a checkout of lastcall, which the agent is built from, or name an image with --agent-image", err)}
+	}
+	return image, nil
 }
 
 func contextOf(kubeconfig string) string {
@@ -131,7 +149,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err := s.watch(ctx); err != nil {
 		return nil, err
 	}
-	image, err := agentimage.Build(ctx, agentimage.Options{})
+	image, err := buildAgent(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	}
 	attrs := map[string]string{"what": "delete", "step": "asked"}
 	if s.Control() {
-		attrs = map[string]string{"what": "signal", "signal": "KILL", "step": "asked"}
+		attrs = map[string]string{"what": "kill", "signal": "KILL"}
 	}
 	mark(5*time.Second, timeline.Disruption, attrs)
 	meta := Meta{Scenario: s, Ended: true}
