@@ -168,15 +168,15 @@ func remove(ctx context.Context, name string) ([]string, error) {
 }
 
 // removeNetwork removes the containers and then their network. It goes on until
-// both are gone: a docker command that outlived a killed run may still be making
-// a container, and a network with a container on it stays.
+// it has found nothing twice: a docker command that outlived a killed run may
+// still be making a container, and a network with a container on it stays.
 func removeNetwork(ctx context.Context, name string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, removeBudget)
 	defer cancel()
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	var removed []string
-	for {
+	for clean := 0; ; {
 		gone, last := removeContainers(ctx, name)
 		removed = append(removed, gone...)
 		if last == nil {
@@ -185,7 +185,9 @@ func removeNetwork(ctx context.Context, name string) ([]string, error) {
 			// ours.
 			networks, last = docker.Lines(ctx, "network", "ls", "--filter", "label="+egress.Label, "--filter", "name=^"+prefix+name+"$", "--format", "{{.Name}}")
 			if last == nil && len(networks) == 0 && len(gone) == 0 {
-				return removed, nil
+				if clean++; clean == 2 {
+					return removed, nil
+				}
 			}
 			for _, network := range networks {
 				if _, err := docker.Output(ctx, "network", "rm", network); err != nil {
