@@ -55,8 +55,8 @@ func AcceptsAfterDrain() Check {
 				if lost > before {
 					hit++
 				}
-				g.count("new connections to "+t.Name+" in [D, D+P]", opened, floorNew)
-				g.count("requests on reused connections to "+t.Name+" in [D, exit]", reused, floorReused)
+				g.least("new connections in [D, D+P]", t.Name, opened, floorNew)
+				g.least("requests on reused connections in [D, exit]", t.Name, reused, floorReused)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 				}

@@ -99,6 +99,22 @@ func (g *gather) count(name string, n, floor int) {
 	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Name: name, N: n, Floor: floor})
 }
 
+// least counts one termination's evidence: the finding keeps the termination
+// that has the least of it, because each has to reach the floor.
+func (g *gather) least(name, target string, n, floor int) {
+	for i := range g.finding.Evidence {
+		c := &g.finding.Evidence[i]
+		if !strings.HasPrefix(c.Name, name+", ") {
+			continue
+		}
+		if n < c.N {
+			c.Name, c.N = name+", the fewest at "+target, n
+		}
+		return
+	}
+	g.count(name+", the fewest at "+target, n, floor)
+}
+
 func (g *gather) doubt(format string, args ...any) {
 	if d := fmt.Sprintf(format, args...); !slices.Contains(g.doubts, d) {
 		g.doubts = append(g.doubts, d)

@@ -62,8 +62,8 @@ func LegalConditions() Check {
 				if !wasTerminating && !gone && t.Gone.Known() {
 					g.culprit(t.Gone.At, t.Name, "", "the pod is gone, and its endpoint neither terminated nor went")
 				}
-				g.count("states of "+t.Name+" before it terminated", live, 1)
-				g.count("terminating states of "+t.Name, terminating, 1)
+				g.least("states before it terminated", t.Name, live, 1)
+				g.least("terminating states", t.Name, terminating, 1)
 			}
 			g.needTerminations(c)
 			if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {

@@ -63,7 +63,7 @@ func CompletesInflight() Check {
 					hit++
 				}
 				for _, k := range kinds {
-					g.count(fmt.Sprintf("%s in flight at D of %s", k, t.Name), inflight[k], floor)
+					g.least(k+" in flight at D", t.Name, inflight[k], floor)
 				}
 			}
 			g.needTerminations(c)

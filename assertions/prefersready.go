@@ -68,8 +68,8 @@ func PrefersReady() Check {
 				if last < until {
 					g.doubt("%s did not go on accepting until T_endpoint + P + %s (last accepted at T_endpoint + %s): of a pod that is dead nothing can be shown", t.Name, acceptMargin, ms(last-from))
 				}
-				g.count("new connections offered to the Service while "+t.Name+" terminated", fresh, floor)
-				g.count("requests on reused connections offered meanwhile", reused, floor)
+				g.least("new connections offered to the Service during a termination", t.Name, fresh, floor)
+				g.least("requests on reused connections offered meanwhile", t.Name, reused, floor)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, late)

@@ -58,7 +58,7 @@ func ServesWhileAccepting() Check {
 					g.culprit(unserving, t.Name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
 				}
 				if g.failures() == before {
-					g.count("new connections that "+t.Name+" accepted after D", n, floorNew)
+					g.least("new connections accepted after D", t.Name, n, floorNew)
 				}
 			}
 			g.needTerminations(c)

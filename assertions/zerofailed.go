@@ -51,8 +51,8 @@ func ZeroFailed() Check {
 			g.count("attempts in [first D, last exit + P]", attempts, floorAttempts)
 			for _, t := range c.Terminations {
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.count("new connections offered in the window of "+t.Name, fresh, floorPer)
-				g.count("requests on reused connections offered in the window of "+t.Name, reused, floorPer)
+				g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
+				g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
