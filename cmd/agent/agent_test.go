@@ -301,7 +301,15 @@ func TestProbeEchoWitness(t *testing.T) {
 			if err := echo.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(1300 * time.Millisecond)
+			after := timeline.Monotonic()
+			g.Eventually(samples.count(func(t *timeline.Timeline) (n int) {
+				for _, s := range t.Samples {
+					if s.Start > after {
+						n++
+					}
+				}
+				return n
+			})).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", 80))
 			if err := client.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +325,7 @@ func TestProbeEchoWitness(t *testing.T) {
 			tails := func(t *timeline.Timeline) int { return len(t.EventsOf(timeline.LedgerTail, pod)) }
 			g.Eventually(seen.count(tails)).WithTimeout(5 * time.Second).Should(gomega.Equal(1))
 
-			begun, done, tail, draining := map[string]int{}, map[string]bool{}, "", 0
+			begun, done, draining := map[string]int{}, map[string]bool{}, 0
 			seen.mu.Lock()
 			for _, e := range seen.Ledger {
 				if e.Step == timeline.Begin {
@@ -326,7 +334,7 @@ func TestProbeEchoWitness(t *testing.T) {
 					done[e.ID] = e.Whole
 				}
 			}
-			tail = seen.EventsOf(timeline.LedgerTail, pod)[0].Attrs["why"]
+			tail := seen.EventsOf(timeline.LedgerTail, pod)[0].Attrs["why"]
 			start := seen.EventsOf(timeline.DrainStart, pod)[0].At
 			seen.mu.Unlock()
 			samples.mu.Lock()

@@ -32,7 +32,7 @@ func channelFlags(c *cobra.Command) *channel {
 }
 
 // open reads the credentials, makes the spool and listens.
-func (ch *channel) open() (*control.Spool, net.Listener, control.Credentials, error) {
+func (ch *channel) open(ctx context.Context) (*control.Spool, net.Listener, control.Credentials, error) {
 	fail := func(err error) (*control.Spool, net.Listener, control.Credentials, error) {
 		return nil, nil, control.Credentials{}, err
 	}
@@ -47,7 +47,7 @@ func (ch *channel) open() (*control.Spool, net.Listener, control.Credentials, er
 	if err != nil {
 		return fail(err)
 	}
-	l, err := net.Listen("tcp", ch.listen)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ch.listen)
 	if err != nil {
 		return fail(errors.Join(fmt.Errorf("listening for the runner: %w", err), spool.Close()))
 	}

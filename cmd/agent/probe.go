@@ -18,7 +18,7 @@ func probeCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	c.RunE = func(*cobra.Command, []string) error {
 		ctx, cancel := untilSignal(signals)
 		defer cancel()
-		spool, l, creds, err := ch.open()
+		spool, l, creds, err := ch.open(ctx)
 		if err != nil {
 			return err
 		}

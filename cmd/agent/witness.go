@@ -32,7 +32,7 @@ func witnessCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		}
 		ctx, cancel := untilSignal(signals)
 		defer cancel()
-		spool, l, creds, err := ch.open()
+		spool, l, creds, err := ch.open(ctx)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func witnessCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		}
 		watches := []watch{tail.Run}
 		if collect != "" {
-			w, err := collector(ledger, collect, creds, stderr)
+			w, err := collector(ctx, ledger, collect, creds, stderr)
 			if err != nil {
 				return errors.Join(err, l.Close(), spool.Close())
 			}
@@ -64,12 +64,12 @@ func witnessCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	return c
 }
 
-func collector(dir, addr string, creds control.Credentials, stderr io.Writer) (watch, error) {
+func collector(ctx context.Context, dir, addr string, creds control.Credentials, stderr io.Writer) (watch, error) {
 	config, err := creds.ServerTLS()
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening for ledgers: %w", err)
 	}

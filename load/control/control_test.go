@@ -105,6 +105,12 @@ type agent struct {
 func start(t *testing.T) *agent {
 	t.Helper()
 	leakCheck(t)
+	return another(t)
+}
+
+// another is one more agent in a test that checks for leaks already.
+func another(t *testing.T) *agent {
+	t.Helper()
 	a, err := control.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +192,7 @@ func TestFollowLosesAndRepeatsNothing(t *testing.T) {
 		for i := 1; i <= n; i++ {
 			a.Emit(event(i))
 			if i%100 == 0 {
-				time.Sleep(5 * time.Millisecond)
+				<-time.After(5 * time.Millisecond)
 			}
 		}
 	}()
@@ -236,10 +242,10 @@ func TestFollowEnds(t *testing.T) {
 		t.Errorf("an agent that left in order: %v", err)
 	}
 	why := errors.New("mine")
-	b := start(t)
+	b := another(t)
 	cb := dial(t, b, nil)
 	b.Emit(event(1))
-	if err := cb.Follow(t.Context(), func(timeline.Record) error { return why }); err != why {
+	if err := cb.Follow(t.Context(), func(timeline.Record) error { return why }); !errors.Is(err, why) {
 		t.Error(err)
 	}
 	if cb.Taken() != 0 {
@@ -270,9 +276,8 @@ func TestLostAgent(t *testing.T) {
 // A restarted agent has another history: what was not fetched is lost, and said.
 func TestRestartedAgent(t *testing.T) {
 	a := start(t)
-	b := start(t)
+	b := another(t)
 	first := true
-	creds := a.client
 	c := dial(t, a, func(ctx context.Context) (net.Conn, error) {
 		addr := b.addr
 		if first {
@@ -280,7 +285,6 @@ func TestRestartedAgent(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	})
-	_ = creds
 	c.Close() // so that it dials again
 	// b has another authority: the run's certificates don't fit.
 	if err := c.Follow(t.Context(), func(timeline.Record) error { return nil }); err == nil {

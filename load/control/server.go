@@ -161,7 +161,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, c Credentials, drain
 	if err := h.Shutdown(last); err != nil {
 		_ = h.Close()
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("the control channel: %w", err)
+	}
 	return nil
 }
 
