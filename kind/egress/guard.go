@@ -69,10 +69,16 @@ func (c Counters) Pods(address netip.Addr) uint64 {
 // the name of its container. The live pods' own routes and those to the other
 // nodes are more specific, and win. There is none for the service ranges: the
 // route lookup comes before kube-proxy's translation.
+//
+// The kernel answers a peer's dials to such a route once a second by default;
+// the others would hang until their time is out. Load sends hundreds.
 func (g *Guard) Routes(ctx context.Context, nodes []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
 		group.Go(func() error {
+			if _, err := docker.Output(ctx, "exec", "--privileged", node, "sysctl", "-q", "-w", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"); err != nil {
+				return fmt.Errorf("answers for unreachable routes in node %s: %w", node, err)
+			}
 			for _, prefix := range g.config.Pods {
 				if _, err := docker.Output(ctx, "exec", "--privileged", node, "ip", family(prefix.Addr()), "route", "replace", "unreachable", prefix.String()); err != nil {
 					return fmt.Errorf("unreachable route in node %s: %w", node, err)
