@@ -26,3 +26,22 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("describe of a short packet = %q", got)
 	}
 }
+
+func TestStopped(t *testing.T) {
+	for _, test := range []struct {
+		dial Dial
+		want bool
+	}{
+		{Dial{Error: noRoute, Before: 3, After: 4}, true},
+		{Dial{Error: noRoute, Before: 3, After: 3}, false},
+		{Dial{Error: "Connection refused", Before: 3, After: 4}, false},
+		{Dial{Error: "exit 124", Before: 3, After: 4}, false},
+		{Dial{Error: noNetwork, NoWayOut: true}, true},
+		{Dial{Error: noNetwork}, false},
+		{Dial{Error: "connected", NoWayOut: true}, false},
+	} {
+		if got := test.dial.stopped(); got != test.want {
+			t.Errorf("%+v: stopped %v, want %v", test.dial, got, test.want)
+		}
+	}
+}

@@ -27,6 +27,8 @@ func Standing(string) ([]string, error) { return nil, ErrRights }
 // Counters returns ErrRights: the guard needs Linux.
 func (g *Guard) Counters(context.Context) (Counters, error) { return Counters{}, ErrRights }
 
+func routed(netip.Addr) bool { return true }
+
 // Capture needs Linux.
 type Capture struct{}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -220,6 +221,12 @@ func tables() ([]string, error) {
 		names[i] = table.Name
 	}
 	return names, nil
+}
+
+// routed tells whether the host has a route for an address.
+func routed(address netip.Addr) bool {
+	_, err := netlink.RouteGet(net.IP(address.AsSlice()))
+	return !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH)
 }
 
 // rights says it plainly where it was the user who was refused.
