@@ -52,7 +52,7 @@ func Cleanup(ctx context.Context) ([]string, error) {
 			return removed, err
 		}
 	}
-	bridges, err := removeBridges(nil)
+	bridges, err := removeBridges()
 	return append(removed, bridges...), err
 }
 

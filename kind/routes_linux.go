@@ -60,7 +60,7 @@ func OuterInterfaces() ([]string, error) {
 
 // removeBridges deletes the bridges of ours that docker knows nothing of any
 // more, because its own memory was lost. It names them.
-func removeBridges(keep []string) ([]string, error) {
+func removeBridges() ([]string, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list the host's interfaces: %w", err)
@@ -68,7 +68,7 @@ func removeBridges(keep []string) ([]string, error) {
 	var removed []string
 	for _, link := range links {
 		name := link.Attrs().Name
-		if link.Type() != "bridge" || !strings.HasPrefix(name, bridgePrefix) || slices.Contains(keep, name) {
+		if link.Type() != "bridge" || !strings.HasPrefix(name, bridgePrefix) {
 			continue
 		}
 		if err := netlink.LinkDel(link); err != nil {

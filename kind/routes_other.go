@@ -15,4 +15,4 @@ func hostPrefixes() ([]netip.Prefix, error) { return nil, egress.ErrRights }
 // OuterInterfaces returns egress.ErrRights: it needs Linux.
 func OuterInterfaces() ([]string, error) { return nil, egress.ErrRights }
 
-func removeBridges([]string) ([]string, error) { return nil, egress.ErrRights }
+func removeBridges() ([]string, error) { return nil, egress.ErrRights }
