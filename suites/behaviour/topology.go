@@ -34,11 +34,11 @@ var (
 var (
 	// DeleteEach deletes the pods of SlowDrain one after the other: there is
 	// one on each side of every path, so each path is seen to end.
-	DeleteEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true}
+	DeleteEach = disrupt.DeleteEach(SlowDrain.Replicas)
 	// RollingUpdate replaces all pods of the Deployment.
-	RollingUpdate = disrupt.Disruption{Kind: disrupt.RollOut}
+	RollingUpdate = disrupt.RollingUpdate()
 	// KillOne is the control.
-	KillOne = disrupt.Disruption{Kind: disrupt.Kill, Targets: 1}
+	KillOne = disrupt.KillOne()
 )
 
 // DeafClients drops every failed sample before it is recorded, as a client
@@ -48,7 +48,7 @@ const DeafClients spec.Fault = "deaf-clients"
 
 // Faults are all switches that `--fault` knows.
 func Faults() []fixtures.Fault {
-	return slices.Concat(echo.Faults(), slicewriter.Faults(), []fixtures.Fault{{
+	return slices.Concat(echo.Faults(), slicewriter.Faults(), disrupt.Faults(), []fixtures.Fault{{
 		Name: DeafClients, Component: "the suite's recorder",
 		Does: "drops every failed sample, as a client does that retries behind your back", Breaks: []string{"pod.abrupt-death"},
 	}})

@@ -249,6 +249,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: echoName, Signaller: g,
 		Budget: g.scenario.Topology.Grace + 5*time.Minute,
 		Emit:   func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
+		Fault:  g.scenario.Fault,
 	}
 	return t.Run(ctx, g.scenario.Disrupt)
 }

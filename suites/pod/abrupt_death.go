@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -35,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
-	BrokenBy:   []spec.Fault{behaviour.DeafClients},
+	BrokenBy:   []spec.Fault{disrupt.KillMisses, behaviour.DeafClients},
 	Cost:       0.6,
 	Resolution: 20 * time.Millisecond,
 })
