@@ -128,10 +128,10 @@ func TestChecks(t *testing.T) {
 			Attrs: map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(term)}})
 	}
 	tests := []struct {
-		name   string
-		check  Check
-		break_ func(*scene)
-		want   spec.Verdict
+		name  string
+		check Check
+		spoil func(*scene)
+		want  spec.Verdict
 	}{
 		{"accept: healthy", AcceptsAfterDrain(), nil, spec.Pass},
 		{"accept: one refused inside P", AcceptsAfterDrain(), func(s *scene) {
@@ -281,8 +281,8 @@ func TestChecks(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			s := healthy()
-			if tc.break_ != nil {
-				tc.break_(s)
+			if tc.spoil != nil {
+				tc.spoil(s)
 			}
 			f := s.run(tc.check)
 			if f.Verdict != tc.want {

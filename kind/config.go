@@ -92,7 +92,7 @@ func (c Config) check() error {
 		}
 	}
 	if c.Kubernetes != "" && !kubernetesVersion.MatchString(c.Kubernetes) {
-		return fmt.Errorf("Kubernetes version %q: write it like 1.34 or 1.34.4", c.Kubernetes)
+		return fmt.Errorf("version %q of Kubernetes: write it like 1.34 or 1.34.4", c.Kubernetes)
 	}
 	if !slices.Contains([]string{"", IPv4, IPv6, Dual}, c.IPFamily) {
 		return fmt.Errorf("IP family %q: %s, %s and %s are possible", c.IPFamily, IPv4, IPv6, Dual)
@@ -176,7 +176,7 @@ func sources(kubernetes string) (imageSources, error) {
 	if found.registry == "" && found.built == nil {
 		known = append(known, nodeimage.Supported()...)
 		slices.Sort(known)
-		return found, fmt.Errorf("Kubernetes %q is not known here: there are %s", kubernetes, strings.Join(known, ", "))
+		return found, fmt.Errorf("version %q of Kubernetes is not known here: there are %s", kubernetes, strings.Join(known, ", "))
 	}
 	return found, nil
 }

@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		{"too long", with(func(c *Config) { c.Name = strings.Repeat("a", 41) }), "41 characters long: 40"},
 		{"patch release of ours", with(func(c *Config) { c.Kubernetes = "v1.34.4" }), ""},
 		{"patch release of kind's", with(func(c *Config) { c.Kubernetes = "1.34.11" }), ""},
-		{"unknown minor", with(func(c *Config) { c.Kubernetes = "1.29" }), `Kubernetes "1.29" is not known here: there are 1.34`},
+		{"unknown minor", with(func(c *Config) { c.Kubernetes = "1.29" }), `version "1.29" of Kubernetes is not known here: there are 1.34`},
 		{"unknown patch", with(func(c *Config) { c.Kubernetes = "1.34.99" }), "is not known here"},
 		{"no version", with(func(c *Config) { c.Kubernetes = "latest" }), "is not known here"},
 		{"no version, with an image", with(func(c *Config) { c.Kubernetes, c.Image = "latest", "x" }), "write it like 1.34"},

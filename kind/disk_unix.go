@@ -27,7 +27,7 @@ func roomFor(dir string, least uint64) error {
 	if err != nil {
 		return fmt.Errorf("free room at the engine's folder %s: %w", dir, err)
 	}
-	if free := uint64(stat.Bavail) * uint64(stat.Bsize); free < least {
+	if free := stat.Bavail * uint64(stat.Bsize); free < least {
 		return fmt.Errorf("disk full: %.1f GiB are free at %s and a cluster needs %.1f: make room, for instance with `docker system prune`",
 			float64(free)/(1<<30), dir, float64(least)/(1<<30))
 	}

@@ -319,7 +319,7 @@ func (p *plan) abandon(ctx context.Context, done <-chan error) error {
 	var last error
 	for {
 		select {
-		case <-done:
+		case <-done: //nolint:errcheck // what kind says of a creation that was given up tells nobody anything
 			return nil
 		case <-ctx.Done():
 			return errors.Join(errors.New("kind did not give up"), last)

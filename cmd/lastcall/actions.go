@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lastcall-dev/lastcall/internal/cli"
+	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites"

@@ -142,12 +142,12 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	guard, err := egress.Install(ctx, config)
-	if err != nil {
+	if _, err := egress.Install(ctx, config); err != nil {
 		t.Fatal(err)
 	}
 	// Again: one that stands is replaced.
-	if guard, err = egress.Install(ctx, config); err != nil {
+	guard, err := egress.Install(ctx, config)
+	if err != nil {
 		t.Fatal(err)
 	}
 	stopped := map[string]func(time.Duration) error{}

@@ -102,7 +102,7 @@ func (s *setup) startInBackground(ctx context.Context) error {
 	}
 	defer log.Close()
 	// Not bound to ctx: it is meant to outlive this command.
-	cmd := exec.Command("dockerd")
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "dockerd")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -128,8 +128,11 @@ func waitForAnswer(ctx context.Context, exited <-chan error) error {
 		case <-ctx.Done():
 			return fmt.Errorf("dockerd did not answer within %s: %s (its log, if we started it: %s)", startBudget, last, logFile)
 		case err := <-exited:
+			if err == nil {
+				err = errors.New("exit status 0")
+			}
 			out, _ := os.ReadFile(logFile)
-			return fmt.Errorf("dockerd ended (%v): %s (whole log: %s)", err, tail(string(out), 4), logFile)
+			return fmt.Errorf("dockerd ended (%w): %s (whole log: %s)", err, tail(string(out), 4), logFile)
 		case <-tick.C:
 			state, reason := ask(ctx)
 			if state == answers {
@@ -154,7 +157,8 @@ func (s *setup) sweep() error {
 			return err
 		}
 	}
-	conn, err := net.DialTimeout("unix", systemContainerdSocket, time.Second)
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(context.Background(), "unix", systemContainerdSocket)
 	if err == nil {
 		return conn.Close()
 	}

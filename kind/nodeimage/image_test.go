@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -188,7 +189,7 @@ func TestComponentArchive(t *testing.T) {
 	names := map[string]string{}
 	for r := tar.NewReader(bytes.NewReader(archives[0])); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -162,7 +162,7 @@ func (c *h1) await(req *http.Request, goOn func()) reply {
 			return reply{err: err}
 		}
 		first := timeline.Monotonic()
-		resp, err := http.ReadResponse(c.br, req)
+		resp, err := http.ReadResponse(c.br, req) //nolint:bodyclose // whoever takes the reply reads its body to the end, and closes the connection
 		if err != nil {
 			return reply{first: first, err: c.cut(err)}
 		}

@@ -29,20 +29,20 @@ func (r recording) describe() v1alpha1.Scenario {
 		return out
 	}
 	out.History = v1alpha1.HistoryDir + "/" + s.Name
-	out.Notes = append(out.Notes, r.case_.Timeline.Notes...)
+	out.Notes = append(out.Notes, r.scene.Timeline.Notes...)
 	if d := r.doubt(); d != "" {
 		out.Notes = append(out.Notes, d)
 	}
-	for _, t := range r.case_.Terminations {
+	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, describeTermination(t))
 	}
-	out.Streams = describeStreams(r.case_.Timeline.Samples)
-	rec := assertions.Reconcile(r.case_.Timeline)
+	out.Streams = describeStreams(r.scene.Timeline.Samples)
+	rec := assertions.Reconcile(r.scene.Timeline)
 	out.Ledger = &v1alpha1.Ledger{
 		Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
 		Unmatched: len(rec.Unaccounted) + len(rec.Strange), Agrees: rec.Agrees(),
 	}
-	for _, e := range r.case_.Timeline.EventsOf(timeline.Pressure, "") {
+	for _, e := range r.scene.Timeline.EventsOf(timeline.Pressure, "") {
 		out.Pressure = append(out.Pressure, describePressure(e))
 	}
 	return out
@@ -134,10 +134,10 @@ func describePressure(e timeline.Event) v1alpha1.Pressure {
 // controls are the proofs that this recording's clients could see: the
 // baseline of every scenario, and the kill of the control scenario.
 func (r recording) controls() []v1alpha1.Control {
-	if !r.recorded || r.case_.Steady == 0 || r.case_.Disturbed == 0 {
+	if !r.recorded || r.scene.Steady == 0 || r.scene.Disturbed == 0 {
 		return nil
 	}
-	n, of := baseline(r.case_)
+	n, of := baseline(r.scene)
 	base := v1alpha1.Control{Name: "baseline", Path: r.meta.Scenario.Name, Attempts: of, Failed: n, Verdict: spec.Pass}
 	switch {
 	case n > 0:
@@ -149,7 +149,7 @@ func (r recording) controls() []v1alpha1.Control {
 	if !r.meta.Scenario.Control() {
 		return out
 	}
-	seen := assertions.Sighted(r.case_)
+	seen := assertions.Sighted(r.scene)
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		c := v1alpha1.Control{Name: "abrupt-kill", Client: key, Failed: seen[key], Verdict: spec.Pass}
 		c.Path, _, _ = strings.Cut(key, "/")
@@ -165,12 +165,12 @@ func (r recording) controls() []v1alpha1.Control {
 // "no route to host": from the pod's own node, and from another.
 func noRoute(r recording) (same, other int) {
 	gone := map[string]assertions.Termination{}
-	for _, t := range r.case_.Terminations {
+	for _, t := range r.scene.Terminations {
 		if t.Exit.Known() {
 			gone[t.UID] = t
 		}
 	}
-	for _, s := range r.case_.Timeline.Samples {
+	for _, s := range r.scene.Timeline.Samples {
 		_, uid, direct := strings.Cut(s.Stream, "@")
 		t, ok := gone[uid]
 		if !direct || !ok || s.Outcome != timeline.NoRoute || s.Start < t.Exit.At {

@@ -62,7 +62,7 @@ func draw(path string, r recording, sc *v1alpha1.Scenario) error {
 	if err != nil {
 		return fmt.Errorf("the picture: %w", err)
 	}
-	if err := picture.WritePNG(f, r.case_.Timeline, sc); err != nil {
+	if err := picture.WritePNG(f, r.scene.Timeline, sc); err != nil {
 		f.Close()
 		return fmt.Errorf("the picture: %w", err)
 	}

@@ -72,7 +72,7 @@ func JudgeOne(dir, id string) (v1alpha1.Behaviour, error) {
 // recording is one scenario, read back.
 type recording struct {
 	meta  Meta
-	case_ assertions.Case
+	scene assertions.Case
 	// recorded: there is a history at all.
 	recorded bool
 }
@@ -92,7 +92,7 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 		return r, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	r.recorded = true
-	r.case_ = assertions.NewCase(tl, p)
+	r.scene = assertions.NewCase(tl, p)
 	return r, nil
 }
 
@@ -114,7 +114,7 @@ func (j *judgement) blind() func(stream string) string {
 			why = "the control proves nothing: " + d
 			continue
 		}
-		for k, n := range assertions.Sighted(r.case_) {
+		for k, n := range assertions.Sighted(r.scene) {
 			seen[k] += n
 		}
 		why = "the abrupt kill of the control was not seen on this stream: it is blind"
@@ -129,7 +129,7 @@ func (j *judgement) blind() func(stream string) string {
 
 // doubt says why a recording can't carry a Pass; "" when it can.
 func (r recording) doubt() string {
-	c := r.case_
+	c := r.scene
 	switch {
 	case r.meta.Doubt != "":
 		return r.meta.Doubt
@@ -183,7 +183,7 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	}
 	verdict := spec.Skipped
 	for _, k := range b.Checks {
-		f := k.Run(r.case_)
+		f := k.Run(r.scene)
 		verdict = spec.Worse(verdict, f.Verdict)
 		out.Findings = append(out.Findings, f)
 		if f.Verdict == spec.Inconclusive {
@@ -215,8 +215,8 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 
 // cutShort: the recording was sound as far as it goes.
 func (r recording) cutShort() bool {
-	n, of := baseline(r.case_)
-	return r.meta.Doubt == "" && r.case_.Steady != 0 && n == 0 && of > 0
+	n, of := baseline(r.scene)
+	return r.meta.Doubt == "" && r.scene.Steady != 0 && n == 0 && of > 0
 }
 
 // entry is a behaviour in a report, before its verdict.
@@ -264,7 +264,7 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 		report.Scenarios = append(report.Scenarios, r.describe())
 		report.Controls = append(report.Controls, r.controls()...)
 		if r.recorded {
-			spread = append(spread, assertions.Propagation(r.case_.Terminations)...)
+			spread = append(spread, assertions.Propagation(r.scene.Terminations)...)
 			if report.Egress != nil {
 				same, other := noRoute(r)
 				report.Egress.NoRouteSameNode += same

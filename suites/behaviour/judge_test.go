@@ -155,8 +155,8 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range ctl.case_.Timeline.Samples {
-		ctl.case_.Timeline.Samples[i].Outcome = timeline.OK
+	for i := range ctl.scene.Timeline.Samples {
+		ctl.scene.Timeline.Samples[i].Outcome = timeline.OK
 	}
 	own, err := readRecording(dir, scenarios[1], 3*time.Second)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
+	"github.com/lastcall-dev/lastcall/suites/meta"
 )
 
 func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
@@ -22,8 +23,33 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 	cmd.AddCommand(
 		reading("rejudge DIR", "Judge a run's recordings again, with no cluster, and print what comes out", rejudge),
 		reading("show DIR", "Print the report of a run", yaml.ReadDir),
+		expect(),
 	)
 	return cmd
+}
+
+// expect holds a run with a fault against what was written down before it.
+func expect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "expect DIR",
+		Short: "Say whether a run with a fault failed what that fault must fail, and nothing else",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := yaml.ReadDir(args[0])
+			if err != nil {
+				return err
+			}
+			want, err := meta.Expected(r.Settings.Fault)
+			if err != nil {
+				return err
+			}
+			if err := meta.Compare(want, r); err != nil {
+				return exit{code: v1alpha1.ExitFail, err: err}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "fault %s: %d verdicts, all as they were written down\n", want.Fault, len(r.Behaviours))
+			return nil
+		},
+	}
 }
 
 // reading is a command that gets a report out of a directory, prints it, and
