@@ -8,21 +8,21 @@ PROFILE ?= ci
 # auto: kind.
 STAGE   ?= auto
 LABELS  ?= core
+# Faults of `make meta`.
+FAULTS  ?= exit-on-sigterm
 # More flags for `lastcall run`, such as ARGS='--fault=exit-on-sigterm --keep'.
 ARGS    ?=
 
 SHELL := /bin/bash
 GO    ?= go
 stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
-# Parallel packages need memory as well as cores; a small machine has neither.
-GOTEST ?= $(GO) test $(if $(RACE),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance test up down cleanup node-image generate verify lint bench build bin/lastcall
+.PHONY: help engine conformance test race meta up down cleanup node-image generate verify lint bench build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) ARGS=$(ARGS) RACE=$(RACE)"
+	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) FAULTS=$(FAULTS) ARGS=$(ARGS)"
 
 engine: ## install and start a container engine, where none answers
 	@$(GO) run ./kind/engine
@@ -34,8 +34,20 @@ endif
 	@$(MAKE) --no-print-directory bin/lastcall
 	bin/lastcall run --stage $(stage) --labels $(LABELS) --profile $(PROFILE) $(if $(filter kind,$(stage)),--k8s $(K8S) --nodes $(NODES) --name $(NAME)) $(ARGS)
 
-test: ## the project's own tests; RACE=1 for the race detector
-	$(GOTEST) ./...
+test: ## the project's own tests
+	$(GO) test ./...
+
+race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
+	$(GO) test -race ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
+
+# What is known of each fault stands in suites/meta/expected, written before
+# the first run with it.
+meta: bin/lastcall ## run the suite with each fault in FAULTS, and compare with what that must fail
+	@for fault in $(FAULTS); do \
+		out=lastcall-report/$$(date -u +%Y%m%dT%H%M%SZ)-$$fault; \
+		bin/lastcall run --stage kind --labels core --k8s $(K8S) --nodes $(NODES) --name $(NAME) --fault $$fault --out $$out; \
+		bin/lastcall report expect $$out || exit 1; \
+	done
 
 up: bin/lastcall ## bring a cluster up and leave it running
 	bin/lastcall up --k8s $(K8S) --nodes $(NODES) --name $(NAME)

@@ -5,6 +5,7 @@ package assertions
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,6 +275,14 @@ func TestChecks(t *testing.T) {
 
 		{"abrupt: nobody was killed", SeesAbruptDeath(), nil, spec.Fail},
 		{"abrupt: all saw it", SeesAbruptDeath(), func(s *scene) { killAll(s, nil) }, spec.Pass},
+		{"abrupt: the slow requests of the same client saw it", SeesAbruptDeath(), func(s *scene) {
+			s.slow("service/http1/reused/slow/2s", 6)
+			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
+		}, spec.Pass},
+		{"abrupt: neither saw it", SeesAbruptDeath(), func(s *scene) {
+			s.slow("service/http1/reused/slow/2s", 6)
+			killAll(s, func(x *timeline.Sample) bool { return strings.HasPrefix(x.Stream, "service/http1/reused") })
+		}, spec.Fail},
 		{"abrupt: one stream is blind", SeesAbruptDeath(), func(s *scene) {
 			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
 		}, spec.Fail},

@@ -131,6 +131,9 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	s.cluster, err = kind.Open(ctx, cfg.Name)
 	switch {
 	case err == nil:
+		if err := fits(s.cluster, cfg); err != nil {
+			return nil, &UsageError{err}
+		}
 		cfg.Say("using the cluster %s that stands", cfg.Name)
 	case errors.Is(err, fs.ErrNotExist):
 		began := time.Now()
@@ -167,6 +170,20 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	}
 	s.Stage, err = cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Name()})
 	return s, err
+}
+
+// fits says why a cluster that stands is not the one that was asked for.
+func fits(c *kind.Cluster, cfg Config) error {
+	other := "take another --name, or `lastcall down --name " + cfg.Name + "` first"
+	is := strings.TrimPrefix(c.Kubernetes(), "v")
+	wanted := strings.TrimPrefix(cfg.Kubernetes, "v")
+	if wanted != "" && is != wanted && !strings.HasPrefix(is, wanted+".") {
+		return fmt.Errorf("cluster %s stands and runs Kubernetes %s, not %s: %s", cfg.Name, is, wanted, other)
+	}
+	if n := len(c.Nodes()); cfg.Nodes != 0 && n != cfg.Nodes {
+		return fmt.Errorf("cluster %s stands and has %d nodes, not %d: %s", cfg.Name, n, cfg.Nodes, other)
+	}
+	return nil
 }
 
 // watch begins to watch what crosses the cluster's bridge, and what leaves.

@@ -120,7 +120,7 @@ func (j *judgement) blind() func(stream string) string {
 		why = "the abrupt kill of the control was not seen on this stream: it is blind"
 	}
 	return func(stream string) string {
-		if seen[stream] > 0 {
+		if seen[stream] > 0 || seen[assertions.StandIn(stream)] > 0 {
 			return ""
 		}
 		return stream + ": " + why

@@ -90,12 +90,27 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	return out
 }
 
-// sighting is traffic at the rate that shows a death: whether a stream can
-// see is no question of its rate, and a control that starves proves nothing.
+// sighting is traffic that surely shows a death, without starving anybody.
+// What takes time has so much in flight that some of it is at the victim,
+// whatever one of three a Service chose; short requests on reused connections
+// get a slow stand-in (assertions.StandIn).
 func sighting(ps []load.Profile) []load.Profile {
-	out := slices.Clone(ps)
-	for i := range out {
-		out[i].Rate = min(out[i].Rate, 60)
+	const inflight, standIn = 24, 2 * time.Second
+	var out []load.Profile
+	for _, p := range ps {
+		p.Rate = min(p.Rate, 60)
+		if p.Conns == load.Reused && p.Op == load.Get {
+			out = append(out, p)
+			p.Op, p.Takes, p.Rate = load.Slow, standIn, 0
+		}
+		if p.Takes > 0 {
+			want := float64(inflight)
+			if p.Path == load.Direct {
+				want = inflight / 3 // each target has its own
+			}
+			p.Rate = max(p.Rate, want/p.Takes.Seconds())
+		}
+		out = append(out, p)
 	}
 	return out
 }

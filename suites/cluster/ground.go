@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ import (
 // attemptTimeout bounds an attempt: longer than a starved machine delays an
 // answer, far shorter than anybody would wait.
 const attemptTimeout = 10 * time.Second
+
+// serviceBudget is how long the Service may take to reach every pod.
+const serviceBudget = time.Minute
 
 // afterGone is how long the direct streams to a pod that is gone go on: they
 // show that nothing answers at its address any more, and what it is that does
@@ -217,11 +221,28 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 			g.mu.Unlock()
 		}
 	}
+	var first, kept []load.Stream
 	for _, s := range all {
 		names = append(names, s.Name)
+		if s.Profile.Path == load.Service && s.Profile.Conns == load.Reused {
+			kept = append(kept, s)
+		} else {
+			first = append(first, s)
+		}
 	}
-	if err := g.probe.Start(ctx, all...); err != nil {
+	if err := g.probe.Start(ctx, first...); err != nil {
 		return nil, nil, err
+	}
+	if len(kept) > 0 {
+		fresh := slices.ContainsFunc(first, func(s load.Stream) bool { return s.Profile.Path == load.Service })
+		if fresh {
+			if err := g.everyPodServes(ctx); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := g.probe.Start(ctx, kept...); err != nil {
+			return nil, nil, err
+		}
 	}
 	if g.scenario.Pressure > 0 {
 		err = g.probe.Pressure(ctx, control.Pressure{
@@ -230,6 +251,19 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 		})
 	}
 	return names, []string{g.node}, err
+}
+
+// everyPodServes waits until kube-proxy has all pods in its rules, as new
+// connections through the Service show.
+func (g *ground) everyPodServes(ctx context.Context) error {
+	var uids []string
+	for _, t := range g.targets {
+		uids = append(uids, t.UID)
+	}
+	if err := g.sink.AwaitServed(ctx, uids, serviceBudget); err != nil {
+		return fmt.Errorf("waiting for the Service to reach every pod: %w", err)
+	}
+	return nil
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
