@@ -187,6 +187,8 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 
 	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
 	suiteConfig.Timeout = 6 * time.Hour
+	// A spec that is interrupted waits for its recording to be put away.
+	suiteConfig.GracePeriod = 5 * time.Minute
 	restore := func() error { return nil }
 	if quiet {
 		if restore, err = divert(filepath.Join(cfg.Out, specLog)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
 )
 
 // actions joins the commands with what carries them out.
@@ -18,7 +19,7 @@ func actions() cli.Actions {
 	return cli.Actions{
 		Execute: execute,
 		Rejudge: behaviour.Finish,
-		Cluster: cli.ClusterActions{Up: up, Down: kind.Down, Cleanup: kind.Cleanup},
+		Cluster: cli.ClusterActions{Up: up, Down: kind.Down, Cleanup: kind.Cleanup, CleanupIn: cluster.Cleanup},
 	}
 }
 

@@ -90,7 +90,7 @@ could not be shown.`,
 		newReport(do.Rejudge),
 		newUp(do.Cluster.Up),
 		newDown(do.Cluster.Down),
-		newCleanup(do.Cluster.Cleanup),
+		newCleanup(do.Cluster),
 		newVersion(),
 	)
 	return root

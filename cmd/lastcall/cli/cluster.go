@@ -35,8 +35,10 @@ type ClusterActions struct {
 	// Up returns the path of the cluster's kubeconfig.
 	Up   func(context.Context, UpRequest) (string, error)
 	Down func(ctx context.Context, name string) error
-	// Cleanup returns what it removed.
+	// Cleanup returns what it removed from this machine.
 	Cleanup func(ctx context.Context) ([]string, error)
+	// CleanupIn removes what runs left in somebody else's cluster.
+	CleanupIn func(ctx context.Context, kubeconfig string) ([]string, error)
 }
 
 func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
@@ -48,6 +50,9 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkCluster(r.Name, r.Nodes); err != nil {
 				return err
+			}
+			if r.Image != "" && !cmd.Flags().Changed("k8s") {
+				r.Kubernetes = "" // what the image holds
 			}
 			told := newProgress(cmd.ErrOrStderr(), nil)
 			r.Say = told.say
@@ -88,12 +93,20 @@ func newDown(down func(ctx context.Context, name string) error) *cobra.Command {
 	return cmd
 }
 
-func newCleanup(cleanup func(ctx context.Context) ([]string, error)) *cobra.Command {
-	return &cobra.Command{
+func newCleanup(do ClusterActions) *cobra.Command {
+	var kubeconfig string
+	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove all that runs of the suite left on this machine, also after a crash",
-		Args:  cobra.NoArgs,
+		Short: "Remove all that runs of the suite left, also after a crash",
+		Long: `Remove all that runs of the suite left on this machine: clusters that it made,
+running ones too, their networks, routes and rules. With --kubeconfig, what they
+left in that cluster instead: the namespaces labelled lastcall.dev/run.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cleanup := do.Cleanup
+			if kubeconfig != "" {
+				cleanup = func(ctx context.Context) ([]string, error) { return do.CleanupIn(ctx, kubeconfig) }
+			}
 			removed, err := cleanup(cmd.Context())
 			for _, what := range removed {
 				fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", what)
@@ -104,6 +117,8 @@ func newCleanup(cleanup func(ctx context.Context) ([]string, error)) *cobra.Comm
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "clean up in this cluster, which the suite did not make, instead of on this machine")
+	return cmd
 }
 
 // checkCluster refuses what can be refused without a look at the machine; the
