@@ -65,8 +65,11 @@ func PrefersReady() Check {
 				if late > before {
 					hit++
 				}
-				if last < until {
-					g.doubt("%s did not go on accepting until T_endpoint + P + %s (last accepted at T_endpoint + %s): of a pod that is dead nothing can be shown", t.Name, acceptMargin, ms(last-from))
+				switch {
+				case last == 0:
+					g.doubt("%s accepted nothing after D: of a pod that is dead nothing can be shown", t.Name)
+				case last < until:
+					g.doubt("%s did not go on accepting until T_endpoint + P + %s (the last that it accepted was at T_endpoint %+.1fs): of a pod that is dead nothing can be shown", t.Name, acceptMargin, (last - from).Seconds())
 				}
 				g.least("new connections offered to the Service during a termination", t.Name, fresh, floor)
 				g.least("requests on reused connections offered meanwhile", t.Name, reused, floor)
