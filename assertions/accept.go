@@ -89,22 +89,24 @@ func (g *gather) needTerminations(c Case) {
 }
 
 // lastAccepted is when the instance, dialled at its own address, last served
-// a new connection, and firstRefused when it first failed to after from.
-func lastAccepted(c Case, t Termination, from time.Duration) (last, firstRefused time.Duration, n int) {
+// a new connection after from, and closed when it first refused one after
+// that: a refusal in between is a loss, and not the listener's end. n counts
+// the connections that it served.
+func lastAccepted(c Case, t Termination, from time.Duration) (last, closed time.Duration, n int) {
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || s.Start < from {
 			continue
 		}
 		if s.Failed() {
-			if firstRefused == 0 && s.Phase == timeline.PhaseDial {
-				firstRefused = s.Start
+			if closed == 0 && s.Phase == timeline.PhaseDial {
+				closed = s.Start
 			}
 			continue
 		}
 		if !s.Saturated {
 			n++
 		}
-		last = max(last, s.Start)
+		last, closed = max(last, s.Start), 0
 	}
-	return last, firstRefused, n
+	return last, closed, n
 }

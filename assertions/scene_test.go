@@ -186,6 +186,13 @@ func TestChecks(t *testing.T) {
 				}
 			})
 		}, spec.Fail},
+		{"serving: one refusal is not the listener's end", ServesWhileAccepting(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 12*sec, 12*sec+30*time.Millisecond) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Pass},
 		{"serving: never seen false", ServesWhileAccepting(), func(s *scene) {
 			s.drop(func(e timeline.Event) bool {
 				return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false"

@@ -28,8 +28,7 @@ func ServesWhileAccepting() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			for _, t := range c.Terminations {
-				last, refused, n := lastAccepted(c, t, t.Drain.At)
-				closed := refused
+				last, closed, n := lastAccepted(c, t, t.Drain.At)
 				if closed == 0 {
 					closed = t.Exit.At
 				}
