@@ -153,7 +153,11 @@ func (r recording) controls() []v1alpha1.Control {
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		c := v1alpha1.Control{Name: "abrupt-kill", Client: key, Failed: seen[key], Verdict: spec.Pass}
 		c.Path, _, _ = strings.Cut(key, "/")
-		if seen[key] == 0 {
+		switch in := assertions.StandIn(key); {
+		case seen[key] > 0:
+		case seen[in] > 0:
+			c.Reason = "nothing of it was in flight; " + in + " of the same client saw it"
+		default:
 			c.Verdict, c.Reason = spec.Inconclusive, "this stream saw no failure within P of a SIGKILL"
 		}
 		out = append(out, c)
