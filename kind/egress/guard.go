@@ -70,14 +70,19 @@ func (c Counters) Pods(address netip.Addr) uint64 {
 // nodes are more specific, and win. There is none for the service ranges: the
 // route lookup comes before kube-proxy's translation.
 //
-// The kernel answers a peer's dials to such a route once a second by default;
-// the others would hang until their time is out. Load sends hundreds.
+// Such a route's own answer comes at most once a second for each peer, and the
+// limit (net.ipv4.route.error_cost) is the host's: load dials hundreds of times
+// a second, and the others would hang until their time is out. So each node
+// also rejects what the routes would, by a rule whose answers are not limited.
 func (g *Guard) Routes(ctx context.Context, nodes []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
 		group.Go(func() error {
 			if _, err := docker.Output(ctx, "exec", "--privileged", node, "sysctl", "-q", "-w", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"); err != nil {
 				return fmt.Errorf("answers for unreachable routes in node %s: %w", node, err)
+			}
+			if _, err := docker.Pipe(ctx, strings.NewReader(rejectDead(g.config.Pods)), "exec", "--interactive", "--privileged", node, "nft", "-f", "-"); err != nil {
+				return fmt.Errorf("the rule for dead pods' addresses in node %s: %w", node, err)
 			}
 			for _, prefix := range g.config.Pods {
 				if _, err := docker.Output(ctx, "exec", "--privileged", node, "ip", family(prefix.Addr()), "route", "replace", "unreachable", prefix.String()); err != nil {
@@ -88,6 +93,25 @@ func (g *Guard) Routes(ctx context.Context, nodes []string) error {
 		})
 	}
 	return group.Wait()
+}
+
+// rejectDead is the nftables script of a node: it rejects what comes for a
+// pod's address that nobody has, after kube-proxy's translation (priority -100)
+// and before the route lookup. The node's own addresses have no way out
+// either, and are let through first. Applied again, it replaces itself.
+func rejectDead(pods []netip.Prefix) string {
+	var w strings.Builder
+	w.WriteString("table inet lastcall {\n}\ndelete table inet lastcall\ntable inet lastcall {\n\tchain dead {\n")
+	w.WriteString("\t\ttype filter hook prerouting priority -90; policy accept;\n\t\tfib daddr type local accept\n")
+	for _, p := range pods {
+		protocol := "ip"
+		if p.Addr().Is6() {
+			protocol = "ip6"
+		}
+		fmt.Fprintf(&w, "\t\t%s daddr %s fib daddr oif missing counter reject with icmpx type host-unreachable\n", protocol, p)
+	}
+	w.WriteString("\t}\n}\n")
+	return w.String()
 }
 
 func family(address netip.Addr) string {

@@ -317,8 +317,8 @@ func (g *ground) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close ends the recording and removes the namespace. That it goes is waited
-// for once, when the stage closes.
+// Close ends the recording and begins the removal of the namespace. That it
+// goes is waited for once, when the stage closes.
 func (g *ground) Close(ctx context.Context) error {
 	if g.observer != nil {
 		g.observer.Stop()
@@ -329,5 +329,6 @@ func (g *ground) Close(ctx context.Context) error {
 		g.probe.close()
 	}
 	g.stage.router.disown(g.sink)
-	return g.scope.Close(ctx, g.stage.cs)
+	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs) })
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -83,6 +84,10 @@ type Stage struct {
 	backstage map[string]*agent
 	collector string // where echo pods send their ledger; "" on ours
 	workers   []string
+
+	// removals are those of the scenarios' namespaces, which run beside the
+	// next recording.
+	removals errgroup.Group
 
 	mu     sync.Mutex
 	opened int
@@ -322,5 +327,5 @@ func (s *Stage) Detach() {
 // Close removes what the run put into the cluster.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	s.Detach()
-	return nil, deploy.Remove(ctx, s.cs, s.cfg.Run, downBudget)
+	return nil, errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.cfg.Run, downBudget))
 }
