@@ -33,6 +33,10 @@ func SeesAbruptDeath() Check {
 			slices.Sort(keys)
 			for _, k := range keys {
 				if seen[k] == 0 && seen[StandIn(k)] == 0 {
+					if c.Tail == 0 {
+						g.doubt("the recording ends before %s could have seen it", k)
+						continue
+					}
 					g.culprit(c.Disturbed, "", "", "%s saw no failure: it is blind", k)
 				}
 			}
@@ -63,7 +67,12 @@ func StandIn(key string) string {
 func Sighted(c Case) map[string]int {
 	seen := map[string]int{}
 	ks := kills(c.Timeline)
+	// A kill after which nobody saw the victim die proves nothing.
+	ks = slices.DeleteFunc(ks, func(k timeline.Event) bool { return !died(c, k) })
 	for _, s := range c.Timeline.Samples {
+		if len(ks) > 0 && s.End < ks[0].At-c.P {
+			continue // only who is there at the kill can see it
+		}
 		key, target, direct := strings.Cut(s.Stream, "@")
 		if _, ok := seen[key]; !ok {
 			seen[key] = 0
@@ -75,13 +84,27 @@ func Sighted(c Case) map[string]int {
 			if direct && target != k.Subject {
 				continue
 			}
-			if s.End >= k.At && s.End <= k.At+c.P {
+			// What had been hanging since before the kill did not see it.
+			if s.End >= k.At && s.End <= k.At+c.P && s.Start >= k.At-Patience(s) {
 				seen[key]++
 				break
 			}
 		}
 	}
 	return seen
+}
+
+// died says whether the victim of a kill was seen to die within P of it.
+func died(c Case, kill timeline.Event) bool {
+	for _, e := range c.Timeline.Events {
+		if e.Subject != kill.Subject || e.At < kill.At || e.At > kill.At+c.P {
+			continue
+		}
+		if e.Kind == timeline.ProcExit || e.Kind == timeline.PodContainer && e.Attrs["state"] == "terminated" {
+			return true
+		}
+	}
+	return false
 }
 
 func kills(tl *timeline.Timeline) []timeline.Event {

@@ -26,16 +26,26 @@ type Case struct {
 	// Terminations are the instances that went away, in order of their D.
 	Terminations []Termination
 	// Steady is when the steady gate opened; Disturbed when the first
-	// disruption began. What lies between is the baseline.
-	Steady, Disturbed time.Duration
+	// disruption began. What lies between is the baseline. Tail is when the
+	// pacing ended.
+	Steady, Disturbed, Tail time.Duration
+	// Cancelled counts the attempts that the generator itself gave up: never
+	// evidence, so they are not among the timeline's samples.
+	Cancelled int
 }
 
-// NewCase derives what checks need from a recording.
+// NewCase derives what checks need from a recording, and takes the timeline
+// over.
 func NewCase(tl *timeline.Timeline, p time.Duration) Case {
-	c := Case{Timeline: tl, P: p, Terminations: Terminations(tl)}
+	all := len(tl.Samples)
+	tl.Samples = slices.DeleteFunc(tl.Samples, func(s timeline.Sample) bool { return s.Outcome == timeline.Cancelled })
+	c := Case{Timeline: tl, P: p, Terminations: Terminations(tl), Cancelled: all - len(tl.Samples)}
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
-		if e.Attrs["what"] == MarkSteady {
+		switch e.Attrs["what"] {
+		case MarkSteady:
 			c.Steady = e.At
+		case MarkTail:
+			c.Tail = e.At
 		}
 	}
 	for _, e := range tl.EventsOf(timeline.Disruption, "") {

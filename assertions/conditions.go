@@ -14,6 +14,12 @@ import (
 // syncs within this in a cluster that is not starved.
 const shortLife = 2 * time.Second
 
+// earlyLimit is by how much the watch of the slices may be ahead of the pods'.
+const earlyLimit = 5 * time.Second
+
+// goneLimit is how long an endpoint may outlive its pod.
+const goneLimit = 4 * time.Second
+
 // LegalConditions judges the life of every endpoint that terminated:
 // TTF or FFF while it lives, then FTT or FFT, then gone.
 func LegalConditions() Check {
@@ -26,6 +32,7 @@ func LegalConditions() Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			gap := watchGap(c.Timeline, "endpointslices")
 			for _, t := range c.Terminations {
 				states := endpointStates(c.Timeline, t.UID)
 				live, terminating := 0, 0
@@ -39,12 +46,14 @@ func LegalConditions() Check {
 					switch {
 					case s.gone:
 						gone = true
-						if !wasTerminating && s.at-t.Del.At > shortLife {
+						if !wasTerminating && s.at-t.Del.At > shortLife && gap == "" {
 							g.culprit(s.at, t.Name, "", "T_del + %s: gone without ever having been terminating", rel)
 						}
 						continue
 					case gone:
 						g.culprit(s.at, t.Name, "", "T_del + %s: %s after it was gone", rel, s)
+					case s.terminating && s.at < t.Del.At-earlyLimit:
+						g.culprit(s.at, t.Name, "", "T_del - %s: terminating, and nobody had deleted the pod", -rel)
 					case wasTerminating && !s.terminating:
 						g.culprit(s.at, t.Name, "", "T_del + %s: %s: terminating went back", rel, s)
 					case s.terminating && s.ready:
@@ -59,14 +68,18 @@ func LegalConditions() Check {
 						live++
 					}
 				}
-				if !wasTerminating && !gone && t.Gone.Known() {
-					g.culprit(t.Gone.At, t.Name, "", "the pod is gone, and its endpoint neither terminated nor went")
+				switch left := c.Tail - t.Gone.At; {
+				case gone || !t.Gone.Known() || gap != "":
+				case left > goneLimit:
+					g.culprit(t.Gone.At, t.Name, "", "the pod was gone, and its endpoint was still there %s later", ms(left))
+				default:
+					g.doubt("the recording ends before the endpoint of %s went", t.Name)
 				}
 				g.least("states before it terminated", t.Name, live, 1)
 				g.least("terminating states", t.Name, terminating, 1)
 			}
 			g.needTerminations(c)
-			if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
+			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			g.finding.Cause = "Whoever writes the EndpointSlices (the built-in controller, or one of your own for a Service without a selector) derives the conditions otherwise than the API defines them."

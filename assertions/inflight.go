@@ -43,7 +43,14 @@ func CompletesInflight() Check {
 					if !directTo(s, t.UID) || !slowOp(s) {
 						continue
 					}
+					if s.Start >= t.Drain.At+t.Drain.Err || s.End <= t.Drain.At-t.Drain.Err {
+						continue
+					}
 					if s.Start >= t.Drain.At-t.Drain.Err || s.End <= t.Drain.At+t.Drain.Err {
+						// In flight at D or not: nobody knows.
+						if s.Failed() {
+							g.doubt("a request at %s broke within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
+						}
 						continue
 					}
 					total++

@@ -17,7 +17,7 @@ type Reconciliation struct {
 	// Lost: through the Service, the client saw no answer and no sign that
 	// it is safe to retry. (A direct dial to a pod that is gone loses nothing.)
 	Lost []timeline.Sample
-	// Duplicated: IDs that a backend began more than once.
+	// Duplicated: IDs that backends began, or ended whole, more than once.
 	Duplicated []string
 	// Unaccounted: the client has a whole answer, and the ledger has not
 	// both its beginning and its whole end. A missing tail looks like this.
@@ -74,7 +74,7 @@ func Reconcile(tl *timeline.Timeline) Reconciliation {
 		}
 	}
 	for id, st := range stories {
-		if st.begun > 1 {
+		if st.begun > 1 || st.whole > 1 {
 			r.Duplicated = append(r.Duplicated, id)
 		}
 		if !st.sent {

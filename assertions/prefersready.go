@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -21,44 +22,57 @@ func PrefersReady() Check {
 		Name:     "new connections through the Service after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
 		Floors: []Floor{
-			{Name: "per termination: new connections offered to the Service in the target's window", N: floor},
+			{Name: "per termination: new connections offered to the Service in the target's window, after P", N: floor},
 			{Name: "per termination: requests on reused connections offered to the Service in the target's window", N: floor},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			servedBy := map[string]string{}
+			for _, e := range c.Timeline.Ledger {
+				servedBy[e.ID] = e.Pod
+			}
 			total, late, hit := 0, 0, 0
 			for _, t := range c.Terminations {
-				// The slice's own word is the basis; where a slice never said
-				// it, the deletion must do, or a liar could never be caught.
-				from := t.Endpoint.At
-				if !t.Endpoint.Known() || t.Endpoint.At > t.Del.At+acceptMargin {
-					from = t.Del.At
+				// The slice's own word is the basis; where a slice says it
+				// late or never, the deletion must do, or a liar could
+				// never be caught.
+				from := t.Del.At + shortLife
+				if t.Endpoint.Known() {
+					from = min(from, t.Endpoint.At)
 				}
 				after, until := from+c.P, from+c.P+acceptMargin
-				g.span(from, max(until, t.exitOr(until)))
-				last, _, _ := lastAccepted(c, t, t.Drain.At)
+				end := max(until, t.exitOr(until))
+				g.span(from, end)
+				last, _, _ := listener(c, t, t.Drain.At)
 				fresh, reused, before := 0, 0, late
 				for _, s := range c.Timeline.Samples {
-					if !throughService(s) || s.Start < from || s.Start > t.exitOr(until) {
+					if !throughService(s) || s.Start < from || s.Start > end {
 						continue
 					}
-					if !onNewConns(s) {
-						if !s.Saturated {
-							reused++
-						}
+					if !onNewConns(s) && !s.Saturated {
+						reused++
+					}
+					if !s.New() || s.Start <= after {
 						continue
 					}
-					total++
 					if !s.Saturated {
 						fresh++
+						total++
 					}
-					switch {
-					case s.Start <= after:
-					case s.Server == t.UID:
-						late++
-						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service was served by the terminating pod", ms(s.Start-from))
-					case s.Failed():
-						late++
+					// Who served it the backend itself says best.
+					reached := s.Server == t.UID || servedBy[s.ID] == t.UID
+					lost := s.Failed() && s.Start <= t.exitOr(until)
+					if !reached && !lost {
+						continue
+					}
+					if !othersReady(c.Timeline, t.UID, s.Start) {
+						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
+						continue
+					}
+					late++
+					if reached {
+						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service reached the terminating pod", ms(s.Start-from))
+					} else {
 						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service failed: %s", ms(s.Start-from), describe(s))
 					}
 				}
@@ -71,17 +85,40 @@ func PrefersReady() Check {
 				case last < until:
 					g.doubt("%s did not go on accepting until T_endpoint + P + %s (the last that it accepted was at T_endpoint %+.1fs): of a pod that is dead nothing can be shown", t.Name, acceptMargin, (last - from).Seconds())
 				}
-				g.least("new connections offered to the Service during a termination", t.Name, fresh, floor)
+				g.least("new connections offered to the Service after P, during a termination", t.Name, fresh, floor)
 				g.least("requests on reused connections offered meanwhile", t.Name, reused, floor)
 			}
 			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, late)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
 			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen, or does not honour, the endpoint's `ready: false`: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c.Terminations)),
 				fmt.Sprintf("%d new connections reached, or were lost on the way to, a terminating pod later than P, at %d of %d terminations", late, hit, len(c.Terminations)))
 		},
 	}
+}
+
+// othersReady says whether an endpoint other than uid's was ready at an
+// instant, as the watch had shown it by then.
+func othersReady(tl *timeline.Timeline, uid string, at time.Duration) bool {
+	ready := map[string]bool{}
+	for _, e := range tl.Events {
+		if e.At > at {
+			break
+		}
+		switch e.Kind {
+		case timeline.Endpoint:
+			ready[e.Subject] = e.Attrs["ready"] == "true"
+		case timeline.EndpointGone:
+			delete(ready, e.Subject)
+		}
+	}
+	for other, is := range ready {
+		if is && other != uid {
+			return true
+		}
+	}
+	return false
 }
 
 // Propagation is T_lastnew - T_endpoint of each termination in which a new

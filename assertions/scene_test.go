@@ -38,7 +38,11 @@ func healthy() *scene {
 		return map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(t)}
 	}
 	ev(sec, timeline.Endpoint, conds(true, true, false))
-	s.tl.Events = append(s.tl.Events, timeline.Event{At: 5 * sec, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": MarkSteady}})
+	for at, what := range map[time.Duration]string{5 * sec: MarkSteady, 26*sec + 500*time.Millisecond: MarkTail} {
+		s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": what}})
+	}
+	// Another endpoint stays ready all the time.
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: sec, Source: "test", Kind: timeline.Endpoint, Subject: "uid-b", Name: "pod-b", Attrs: conds(true, true, false)})
 	ev(del, timeline.Disruption, map[string]string{"what": "delete"})
 	ev(del, timeline.PodDeletion, map[string]string{"grace": "40"})
 	ev(del+10*time.Millisecond, timeline.DrainStart, nil)
@@ -318,6 +322,7 @@ func TestChecks(t *testing.T) {
 // those that are blind.
 func killAll(s *scene, blind func(*timeline.Sample) bool) {
 	s.tl.Events = append(s.tl.Events, timeline.Event{At: del, Source: "runner", Kind: timeline.Disruption, Subject: uid, Attrs: map[string]string{"what": "kill", "signal": "KILL"}})
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: del + 50*time.Millisecond, Source: "witness", Kind: timeline.ProcExit, Subject: uid})
 	s.each(func(x *timeline.Sample) {
 		if x.End >= del && x.End <= del+200*time.Millisecond && (blind == nil || !blind(x)) {
 			fail(x, timeline.Reset)

@@ -27,8 +27,9 @@ func ServesWhileAccepting() Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			gap := watchGap(c.Timeline, "endpointslices")
 			for _, t := range c.Terminations {
-				last, closed, n := lastAccepted(c, t, t.Drain.At)
+				last, closed, n := listener(c, t, t.Drain.At)
 				if closed == 0 {
 					closed = t.Exit.At
 				}
@@ -41,10 +42,14 @@ func ServesWhileAccepting() Check {
 					g.doubt("no EndpointSlice ever showed %s", t.Name)
 					continue
 				}
-				unserving := firstUnserving(states, t.Drain.At)
+				unserving, stays := firstUnserving(states, t.Drain.At, closed)
 				switch {
 				case unserving == 0 && closed == 0:
 					g.doubt("neither the listener's nor `serving`'s end of %s was seen", t.Name)
+				case !stays:
+					g.culprit(closed, t.Name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
+				case unserving == 0 && gap != "":
+					// What was not seen may have been in the gap.
 				case unserving == 0 || (closed != 0 && unserving > closed):
 					when := "while `serving` was never seen false"
 					if unserving != 0 {
@@ -61,7 +66,7 @@ func ServesWhileAccepting() Check {
 				}
 			}
 			g.needTerminations(c)
-			if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
+			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			g.finding.Cause = "Readiness is cut as the first act of the drain (then nothing is left to fall back on when all endpoints terminate), or the listener is closed before readiness has failed."
@@ -112,14 +117,28 @@ func endpointStates(tl *timeline.Timeline, uid string) []endpointState {
 	return out
 }
 
-// firstUnserving is when `serving` was first false after from; 0: never.
-func firstUnserving(states []endpointState, from time.Duration) time.Duration {
+// firstUnserving is when `serving` was first false after from (0: never), and
+// whether it stayed so until the listener was gone (0: it never was).
+func firstUnserving(states []endpointState, from, closed time.Duration) (at time.Duration, stays bool) {
+	stays = true
 	for _, s := range states {
-		if s.at >= from && (s.gone || !s.serving) {
-			return s.at
+		if s.at < from || closed != 0 && s.at > closed {
+			continue
+		}
+		out := s.gone || !s.serving
+		if out && at == 0 {
+			at = s.at
+		}
+		stays = at == 0 || out
+	}
+	if at == 0 {
+		for _, s := range states {
+			if s.at >= from && (s.gone || !s.serving) {
+				return s.at, true
+			}
 		}
 	}
-	return 0
+	return at, stays
 }
 
 // watchGap says why transitions of a resource may be missing; "" if none are.

@@ -51,6 +51,7 @@ type Termination struct {
 // make one: a pod that dies without a deletion is no termination.
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
+	exits := map[string][]Instant{}
 	get := func(e timeline.Event) *Termination {
 		t := byUID[e.Subject]
 		if t == nil {
@@ -96,13 +97,13 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			// An endpoint that went without ever terminating left here.
 			first(&get(e).Endpoint, e, 0)
 		case timeline.ProcExit:
-			first(&get(e).Exit, e, 0)
+			exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: e.Err, Source: e.Source})
 		case timeline.NetGone:
 			first(&get(e).Net, e, 0)
 		case timeline.PodContainer:
 			if e.Attrs["state"] == "terminated" {
 				t := get(e)
-				first(&t.Exit, e, kubeletWatch)
+				exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: kubeletWatch, Source: e.Source})
 				if code, err := strconv.Atoi(e.Attrs["exitCode"]); err == nil {
 					t.ExitCode = code
 				}
@@ -119,6 +120,15 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		if !t.Drain.Known() {
 			// The kubelet acts on the deletion that the watch shows us too.
 			t.Drain = Instant{At: t.Del.At, Err: kubeletWatch, Source: t.Del.Source + " (deletion)"}
+		}
+		for _, x := range exits[t.UID] {
+			// An exit before the deletion was a restart.
+			if x.At+x.Err < min(t.Del.At, t.Drain.At) {
+				continue
+			}
+			if !t.Exit.Known() || x.Err < t.Exit.Err {
+				t.Exit = x
+			}
 		}
 		if !t.Exit.Known() && t.Gone.Known() {
 			t.Exit = Instant{At: t.Gone.At, Err: kubeletWatch, Source: t.Gone.Source + " (gone)"}

@@ -33,14 +33,18 @@ func ZeroFailed() Check {
 			attempts, sent, lost := 0, 0, 0
 			hit := map[string]bool{}
 			for _, s := range c.Timeline.Samples {
-				if !throughService(s) || !w.Contains(s.Start) {
+				if !throughService(s) || s.Start > w.To {
 					continue
 				}
-				sent++
-				if !s.Saturated {
-					attempts++
+				if w.Contains(s.Start) {
+					sent++
+					if !s.Saturated {
+						attempts++
+					}
 				}
-				if !s.Failed() {
+				// What breaks between the rollout's begin and the first D, or
+				// was begun before it, is lost all the same.
+				if !s.Failed() || s.End < c.Disturbed {
 					continue
 				}
 				lost++
@@ -49,12 +53,18 @@ func ZeroFailed() Check {
 				g.culprit(s.Start, t.Name, s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
 			}
 			g.count("attempts in [first D, last exit + P]", attempts, floorAttempts)
+			if c.Tail < w.To {
+				g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
+			}
 			for _, t := range c.Terminations {
+				if !t.Exit.Known() {
+					g.doubt("nobody saw %s exit", t.Name)
+				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
 				g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
 				g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), max(attempts, lost), lost)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
 			return g.conclude(
 				fmt.Sprintf("0 of %d requests failed over %d terminations", sent, len(c.Terminations)),
@@ -96,7 +106,7 @@ func NothingTwice() Check {
 
 // window is [first D, last exit + P].
 func window(c Case) spec.Window {
-	w := spec.Window{From: c.Terminations[0].Drain.At}
+	w := spec.Window{From: c.Terminations[0].Drain.At - c.Terminations[0].Drain.Err}
 	for _, t := range c.Terminations {
 		w.To = max(w.To, t.exitOr(t.Kill)+c.P)
 	}

@@ -28,7 +28,8 @@ func (r *ConformanceReport) Conclude() {
 		decides := b.Level == spec.Must || b.Level == spec.Control || (b.Level == spec.Should && r.Settings.Strict)
 		b.Warning = b.Verdict == spec.Fail && b.Level == spec.Should && !decides
 		r.Summary.add(b)
-		shown = shown || b.Verdict == spec.Pass || b.Verdict == spec.Fail
+		// A control shows something about the suite, and nothing of the system.
+		shown = shown || b.Level != spec.Control && (b.Verdict == spec.Pass || b.Verdict == spec.Fail)
 		switch {
 		case !decides:
 		case b.Level == spec.Control && b.Verdict == spec.Fail:

@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -87,6 +89,9 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	if err != nil {
 		return r, err
 	}
+	if !reflect.DeepEqual(r.meta.Scenario, s) {
+		return r, fmt.Errorf("%s is of another scenario than the run's plan says", filepath.Join(h, scenarioFile))
+	}
 	tl, err := timeline.Read(h)
 	if err != nil {
 		return r, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -120,7 +125,10 @@ func (j *judgement) blind() func(stream string) string {
 		why = "the abrupt kill of the control was not seen on this stream: it is blind"
 	}
 	return func(stream string) string {
-		if seen[stream] > 0 || seen[assertions.StandIn(stream)] > 0 {
+		if _, there := seen[stream]; there && seen[assertions.StandIn(stream)] > 0 {
+			return ""
+		}
+		if seen[stream] > 0 {
 			return ""
 		}
 		return stream + ": " + why
@@ -140,13 +148,31 @@ func (r recording) doubt() string {
 	case !r.meta.Ended:
 		return "the recording was stopped before its end"
 	}
-	for _, e := range c.Timeline.EventsOf(timeline.AgentLost, "") {
-		return fmt.Sprintf("the agent %s was lost: %s", e.Attrs["agent"], e.Attrs["why"])
+	for _, e := range c.Timeline.Events {
+		switch e.Kind {
+		case timeline.AgentLost:
+			return fmt.Sprintf("the agent %s was lost: %s", e.Attrs["agent"], e.Attrs["why"])
+		case timeline.WatchGap:
+			// Nobody judges by nodes or by the cluster's own events.
+			if e.Subject != "nodes" && e.Subject != "events" {
+				return fmt.Sprintf("there is a gap in what was seen of %s: %s", e.Subject, e.Attrs["why"])
+			}
+		case timeline.LedgerTail:
+			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control() {
+				return fmt.Sprintf("the ledger of pod %s ends in the middle of a line", e.Subject)
+			}
+		}
 	}
-	if n, of := baseline(c); of == 0 {
-		return "no baseline was recorded"
+	if n, of := baseline(c); of < steadyRun {
+		return fmt.Sprintf("the baseline has %d requests only", of)
 	} else if n > 0 {
-		return fmt.Sprintf("the baseline was not clean: %d of %d requests failed before anything was disturbed", n, of)
+		return fmt.Sprintf("the baseline was not clean: %d of %d requests failed, or were not answered, before anything was disturbed", n, of)
+	}
+	if c.Cancelled > 0 {
+		return fmt.Sprintf("the generator itself gave up %d attempts", c.Cancelled)
+	}
+	if why := r.unseen(); why != "" {
+		return why
 	}
 	if len(c.Timeline.Notes) > 0 {
 		return "the history is not whole: " + strings.Join(c.Timeline.Notes, "; ")
@@ -154,15 +180,44 @@ func (r recording) doubt() string {
 	return ""
 }
 
+// unseen says which termination, of those that the disruption must have
+// brought about, was not seen; or which direct stream reached another pod.
+func (r recording) unseen() string {
+	c := r.scene
+	seen := map[string]bool{}
+	for _, t := range c.Terminations {
+		seen[t.UID] = true
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
+		if e.Attrs["what"] == string(disrupt.Delete) && !seen[e.Subject] {
+			return fmt.Sprintf("pod %s was deleted, and its deletion was never seen", e.Name)
+		}
+	}
+	if d := r.meta.Scenario.Disrupt; d.Kind == disrupt.RollOut && len(c.Terminations) < r.meta.Scenario.Topology.Replicas {
+		return fmt.Sprintf("a rolling update of %d pods ended %d in front of the suite's eyes", r.meta.Scenario.Topology.Replicas, len(c.Terminations))
+	}
+	for _, s := range c.Timeline.Samples {
+		if _, target, direct := strings.Cut(s.Stream, "@"); direct && !s.Failed() && s.Server != "" && s.Server != target {
+			return fmt.Sprintf("a dial to the address of pod %s was answered by pod %s", target, s.Server)
+		}
+	}
+	return ""
+}
+
 // baseline counts the failures, and all attempts, between the steady gate and
-// the first disruption.
+// the first disruption. What should have been answered by then and was not is
+// a failure, however it ended.
 func baseline(c assertions.Case) (failed, of int) {
 	for _, s := range c.Timeline.Samples {
-		if s.Start < c.Steady || s.End >= c.Disturbed {
+		if s.Start < c.Steady || s.Start >= c.Disturbed {
 			continue
 		}
+		late := s.End >= c.Disturbed
+		if late && s.Start > c.Disturbed-assertions.Patience(s) {
+			continue // it was in flight, as it may be
+		}
 		of++
-		if s.Failed() {
+		if late || s.Failed() {
 			failed++
 		}
 	}
@@ -173,11 +228,7 @@ func baseline(c assertions.Case) (failed, of int) {
 func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behaviour {
 	out := entry(b)
 	out.Scenario, out.Recorded = r.meta.Scenario.Name, r.recorded
-	switch {
-	case r.meta.Error != "":
-		out.Verdict, out.Reason = spec.Error, r.meta.Error
-		return out
-	case !r.recorded:
+	if !r.recorded {
 		out.Verdict, out.Reason = spec.Inconclusive, "the scenario was not recorded"
 		return out
 	}
@@ -191,6 +242,10 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		}
 	}
 	out.Verdict = verdict
+	if r.meta.Error != "" && !(verdict == spec.Fail && r.cutShort()) {
+		out.Verdict, out.Reason = spec.Error, r.meta.Error
+		return out
+	}
 	if d := r.doubt(); d != "" && !(verdict == spec.Fail && r.cutShort()) {
 		// A violation stands, however the recording went on after it; but
 		// what was not clean before anything was disturbed proves nothing
@@ -204,6 +259,12 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	var blindness []string
 	for _, p := range b.Traffic {
 		if why := blind(p.Key()); why != "" {
+			blindness = append(blindness, why)
+		}
+	}
+	// A stream that was absent, or fell silent, saw nothing either.
+	for _, p := range b.Traffic {
+		if why := assertions.Silence(r.scene, p.Key(), p.Rate); why != "" {
 			blindness = append(blindness, why)
 		}
 	}

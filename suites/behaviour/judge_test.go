@@ -45,6 +45,11 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 		attrs = map[string]string{"what": "kill", "signal": "KILL"}
 	}
 	mark(5*time.Second, timeline.Disruption, attrs)
+	if s.Control() {
+		mark(5*time.Second+1, timeline.ProcExit, nil)
+	} else {
+		mark(5*time.Second+1, timeline.PodDeletion, nil)
+	}
 	meta := Meta{Scenario: s, Ended: true}
 	if s.Control() {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "dead", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
@@ -91,6 +96,24 @@ func TestWhatCarriesAPass(t *testing.T) {
 		}
 	}
 	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
+	silent := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Event: &timeline.Event{At: 20 * time.Second, Source: "t", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}}})
+	}
+	hanging := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
+	}
+	gap := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.WatchGap, Subject: "pods", Attrs: map[string]string{"why": "410"}}})
+	}
+	unseen := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.Disruption, Subject: "other", Name: "other", Attrs: map[string]string{"what": "delete"}}})
+	}
+	stranger := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: "direct/http1/new/get@uid", ID: "x", Start: 6 * time.Second, End: 6 * time.Second, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "other"}})
+	}
+	gaveUp := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "c", Start: 7 * time.Second, End: 7 * time.Second, Outcome: timeline.Cancelled, Phase: timeline.PhaseDial}})
+	}
 	lost := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Event: &timeline.Event{At: 7 * time.Second, Source: "t", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": "probe", "why": "gone"}}})
 	}
@@ -107,11 +130,18 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "a dirty baseline proves nothing against anybody", own: both(failAt(2*time.Second), failAt(7*time.Second)), want: spec.Inconclusive, reason: "baseline"},
 		{name: "stopped before its end", own: unended, want: spec.Inconclusive, reason: "stopped"},
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
+		{name: "a stream fell silent", own: silent, want: spec.Inconclusive, reason: "nothing was sent"},
+		{name: "the baseline hung", own: hanging, want: spec.Inconclusive, reason: "not answered"},
+		{name: "a gap in the watch", own: gap, want: spec.Inconclusive, reason: "gap"},
+		{name: "a deletion that nobody saw", own: unseen, want: spec.Inconclusive, reason: "never seen"},
+		{name: "another pod answered", own: stranger, want: spec.Inconclusive, reason: "answered by pod other"},
+		{name: "the generator gave up", own: gaveUp, want: spec.Inconclusive, reason: "gave up"},
 		{name: "an agent was lost", own: lost, want: spec.Inconclusive, reason: "lost"},
 		{name: "no control", noControl: true, want: spec.Inconclusive, reason: "no control"},
 		{name: "no control, and a violation", noControl: true, own: failAt(7 * time.Second), want: spec.Fail},
 		{name: "the control was dirty", control: failAt(2 * time.Second), want: spec.Inconclusive, reason: "control proves nothing"},
 		{name: "the recording broke", own: func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }, want: spec.Error, reason: "kaput"},
+		{name: "a violation stands when the recording broke later", own: both(failAt(7*time.Second), func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }), want: spec.Fail},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// Patience is how long an attempt may take on a healthy path: what its
+// operation takes by design, and what an answer may take besides.
+func Patience(s timeline.Sample) time.Duration {
+	const besides = time.Second
+	takes, err := time.ParseDuration(word(s, 4))
+	if err != nil {
+		return besides
+	}
+	return takes + besides
+}
+
+// Silence says that a stream sent nothing for too long while it should have,
+// or nothing at all; "" when it did its part. key is the profile's, rate is
+// requests per second: of each target's own stream, where it goes to targets.
+// A stream to a pod need not go on when the pod has exited.
+func Silence(c Case, key string, rate float64) string {
+	// The schedule leaves at most two slots between two attempts; more than
+	// five is no chance, and half a second of a fast stream is no conclusion.
+	longest := max(500*time.Millisecond, time.Duration(5/rate*float64(time.Second)))
+	end := c.Tail
+	if end == 0 {
+		return ""
+	}
+	ends := map[string]time.Duration{}
+	if strings.HasPrefix(key, "direct/") {
+		for _, t := range c.Terminations {
+			ends[key+"@"+t.UID] = min(end, t.exitOr(end))
+		}
+	} else {
+		ends[key] = end
+	}
+	last := map[string]time.Duration{}
+	for _, s := range c.Timeline.Samples {
+		until, ok := ends[s.Stream]
+		if !ok || s.Start < c.Steady || s.Start > until {
+			continue
+		}
+		before, seen := last[s.Stream]
+		if !seen {
+			before = c.Steady
+		}
+		if s.Start-before > longest {
+			return fmt.Sprintf("%s: nothing was sent for %s", s.Stream, ms(s.Start-before))
+		}
+		last[s.Stream] = s.Start
+	}
+	for stream, until := range ends {
+		at, seen := last[stream]
+		if !seen {
+			return stream + ": nothing was sent"
+		}
+		if until-at > longest {
+			return fmt.Sprintf("%s: nothing was sent in the last %s", stream, ms(until-at))
+		}
+	}
+	return ""
+}
