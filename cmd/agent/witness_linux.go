@@ -23,7 +23,7 @@ func nodeWatches(s *control.Server, tail *witness.Tail, node string, stderr io.W
 		processes.Run,
 		func(ctx context.Context) error {
 			// T_net is best effort: without it nothing else is less true.
-			if err := links.Run(ctx, 1); err != nil {
+			if err := links.Run(ctx); err != nil {
 				logger.Printf("interfaces are not watched: %v", err)
 				<-ctx.Done()
 			}
