@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,27 +165,9 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	if suiteConfig.ParallelTotal > 1 {
 		return nil, &UsageError{errors.New("lastcall runs in one Ginkgo process: its runner is what runs scenarios side by side. Run it without -p or -procs")}
 	}
-	stage, err := open(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	s := &session{cfg: cfg}
-	s.recorder, err = behaviour.NewRecorder(behaviour.Config{
-		Stage: stage, Dir: cfg.Out, Selected: selected, Fault: fault, Isolate: cfg.Isolate,
-		Report: skeleton(cfg, fault), Progress: cfg.Progress,
-	})
-	if err != nil {
-		_, cerr := stage.Close(context.WithoutCancel(ctx))
-		return nil, errors.Join(err, cerr)
-	}
 	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
-		return nil, fmt.Errorf("the report's directory: %w", err)
+		return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
 	}
-
-	s.declare()
-	var recording sync.WaitGroup
-	recording.Go(func() { s.err = s.recorder.Record(ctx) })
-
 	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
 	suiteConfig.Timeout = 6 * time.Hour
 	// A spec that is interrupted waits for its recording to be put away.
@@ -196,15 +179,47 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 		}
 		reporterConfig.NoColor = true
 	}
+	s := &session{cfg: cfg}
+	s.declare(selected)
+	// Ginkgo's own filters (-ginkgo.label-filter, -ginkgo.focus) choose too.
+	selected = chosen(selected, ginkgo.PreviewSpecs("Lastcall", suiteConfig, reporterConfig))
+
+	stage, err := open(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, restore())
+	}
+	s.recorder, err = behaviour.NewRecorder(behaviour.Config{
+		Stage: stage, Dir: cfg.Out, Selected: selected, Fault: fault, Isolate: cfg.Isolate,
+		Report: skeleton(cfg, fault), Progress: cfg.Progress,
+	})
+	if err != nil {
+		_, cerr := stage.Close(context.WithoutCancel(ctx))
+		return nil, errors.Join(err, cerr, restore())
+	}
+	var recording sync.WaitGroup
+	recording.Go(func() { s.err = s.recorder.Record(ctx) })
 	ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
 	recording.Wait()
-	if err := restore(); err != nil {
+	if err := errors.Join(s.err, restore()); err != nil {
 		return nil, err
 	}
-	if s.err != nil {
-		return nil, s.err
-	}
 	return behaviour.Finish(cfg.Out)
+}
+
+// chosen are the behaviours whose specs Ginkgo would run.
+func chosen(selected []behaviour.Behaviour, preview types.Report) []behaviour.Behaviour {
+	runs := map[string]bool{}
+	for _, spec := range preview.SpecReports {
+		if spec.State.Is(types.SpecStateSkipped | types.SpecStatePending) {
+			continue
+		}
+		for _, label := range spec.Labels() {
+			if id, ok := strings.CutPrefix(label, "id:"); ok {
+				runs[id] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(selected, func(b behaviour.Behaviour) bool { return !runs[b.ID] })
 }
 
 // divert sends Ginkgo's own words to a file: the report says them better.
@@ -243,33 +258,26 @@ type session struct {
 	err      error
 }
 
+// specTimeout bounds a spec, which waits for all recordings before its own.
+const specTimeout = 3 * time.Hour
+
 // declare makes one spec for each behaviour. A spec waits until its scenario
 // was recorded, and judges.
-func (s *session) declare() {
-	total := time.Minute
-	for _, sc := range s.recorder.Plan() {
-		total += sc.Estimate()
-	}
+func (s *session) declare(selected []behaviour.Behaviour) {
 	ginkgo.Describe("lastcall", func() {
-		for _, sc := range s.recorder.Plan() {
-			for _, id := range sc.Behaviours {
-				b, _ := behaviour.Find(id)
-				ginkgo.It(id+": "+b.Title, labels(b, sc, s.cfg.Stage), ginkgo.SpecTimeout(3*total), func(ctx ginkgo.SpecContext) {
-					s.judge(ctx, b, sc)
-				})
-			}
-		}
-		for id, why := range s.recorder.Skipped() {
-			ginkgo.It(id, func() { ginkgo.Skip(why) })
+		for _, b := range selected {
+			ginkgo.It(b.ID+": "+b.Title, labels(b, s.cfg.Stage), ginkgo.SpecTimeout(specTimeout), func(ctx ginkgo.SpecContext) {
+				s.judge(ctx, b)
+			})
 		}
 	})
 }
 
-func labels(b behaviour.Behaviour, sc behaviour.Scenario, stage string) ginkgo.Labels {
+func labels(b behaviour.Behaviour, stage string) ginkgo.Labels {
 	area, _, _ := strings.Cut(b.ID, ".")
 	out := ginkgo.Labels{
 		"id:" + b.ID, "area:" + area, "level:" + string(b.Level), "profile:" + string(b.Profile),
-		"stage:" + stage, "latency:0ms", "cost:" + fmt.Sprintf("%.1f", sc.Cost), "scenario:" + sc.Name,
+		"stage:" + stage, "latency:0ms", "cost:" + fmt.Sprintf("%.1f", b.Cost),
 	}
 	for _, n := range b.Needs {
 		out = append(out, "needs:"+string(n))
@@ -278,13 +286,17 @@ func labels(b behaviour.Behaviour, sc behaviour.Scenario, stage string) ginkgo.L
 }
 
 // judge is the body of a spec.
-func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour, sc behaviour.Scenario) {
+func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
+	if why := s.recorder.Skipped()[b.ID]; why != "" {
+		ginkgo.Skip(why)
+	}
+	done := s.recorder.Done(b.ID)
 	select {
-	case <-s.recorder.Done(sc.Name):
+	case <-done:
 	case <-ctx.Done():
 		// The recorder hears of the same interrupt, ends its recordings and
 		// keeps them: what they are worth is judged below.
-		<-s.recorder.Done(sc.Name)
+		<-done
 	}
 	verdict, err := behaviour.JudgeOne(s.cfg.Out, b.ID)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,14 +146,19 @@ func withControl(selected []Behaviour) []Behaviour {
 	return selected
 }
 
-// Plan are the scenarios that will be recorded.
-func (r *Recorder) Plan() []Scenario { return r.run.Plan }
-
 // Skipped are the selected behaviours that won't be recorded, with reasons.
 func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
 
-// Done is closed when a scenario's recording has ended, however it did.
-func (r *Recorder) Done(scenario string) <-chan struct{} { return r.done[scenario] }
+// Done is closed when the recording that a behaviour is judged on has ended,
+// however it did; nil for a behaviour that is not recorded.
+func (r *Recorder) Done(id string) <-chan struct{} {
+	for _, s := range r.run.Plan {
+		if slices.Contains(s.Behaviours, id) {
+			return r.done[s.Name]
+		}
+	}
+	return nil
+}
 
 // Record records all scenarios, and returns what broke the run as a whole.
 // What was recorded stays in the report's directory whatever happens.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -34,7 +33,6 @@ type Sink struct {
 	streams map[string]*streamState
 	samples int
 	failed  int
-	served  map[string]bool // pods that answered through the Service
 	wanted  map[string]bool // answered request IDs whose ledger entry is due
 }
 
@@ -44,7 +42,7 @@ type streamState struct {
 }
 
 func newSink(rec *timeline.Recorder, fault spec.Fault) *Sink {
-	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[string]*streamState{}, wanted: map[string]bool{}, served: map[string]bool{}}
+	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[string]*streamState{}, wanted: map[string]bool{}}
 }
 
 // Emit records what an agent or an observer saw. offset is what its clock
@@ -86,27 +84,7 @@ func (k *Sink) watch(s *timeline.Sample) {
 		return
 	}
 	st.clean++
-	if strings.HasPrefix(s.Stream, string(load.Service)+"/") {
-		k.served[s.Server] = true
-	}
 	k.settle(s.ID)
-}
-
-// AwaitServed waits until every one of the pods has answered through the
-// Service: connections that are kept must not be opened before all endpoints
-// can be chosen, or some pods never get one.
-func (k *Sink) AwaitServed(ctx context.Context, pods []string, budget time.Duration) error {
-	return await(ctx, budget, func() (bool, string) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		n := 0
-		for _, uid := range pods {
-			if k.served[uid] {
-				n++
-			}
-		}
-		return n == len(pods), fmt.Sprintf("%d of %d pods answered through the Service", n, len(pods))
-	})
 }
 
 // settle pairs an answered request with the end of its ledger entry: the

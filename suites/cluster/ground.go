@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,9 +30,6 @@ import (
 // answer, far shorter than anybody would wait.
 const attemptTimeout = 10 * time.Second
 
-// serviceBudget is how long the Service may take to reach every pod.
-const serviceBudget = time.Minute
-
 // afterGone is how long the direct streams to a pod that is gone go on: they
 // show that nothing answers at its address any more, and what it is that does
 // not.
@@ -48,6 +44,7 @@ type ground struct {
 	port     int32
 
 	probe    *agent
+	scout    *agent
 	node     string
 	service  string
 	observer *observe.Observer
@@ -84,10 +81,11 @@ func (g *ground) open(ctx context.Context) error {
 		svc.Spec.Selector = nil
 	}
 	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName}
+	scout := deploy.Probe{Name: scoutName, Node: s.workers[0], Credentials: secretName}
 	if s.cfg.Ours {
-		p.HostPort = g.port
+		p.HostPort, scout.HostPort = g.port, g.port+1
 	}
-	if err := deploy.Create(ctx, s.cs, g.scope.Deployment(app), svc, g.scope.ProbePod(p)); err != nil {
+	if err := deploy.Create(ctx, s.cs, g.scope.Deployment(app), svc, g.scope.ProbePod(p), g.scope.ProbePod(scout)); err != nil {
 		return err
 	}
 	targets, err := g.scope.Ready(ctx, s.cs, echoName, app.Replicas, upBudget)
@@ -119,6 +117,9 @@ func (g *ground) open(ctx context.Context) error {
 		return fmt.Errorf("the Service: %w", err)
 	}
 	g.service = net.JoinHostPort(got.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort))
+	if err := g.explore(ctx, scout); err != nil {
+		return err
+	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
 	g.probe, err = s.follow(ctx, "probe", addr, dial, g.sink.Emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return err
@@ -221,28 +222,11 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 			g.mu.Unlock()
 		}
 	}
-	var first, kept []load.Stream
 	for _, s := range all {
 		names = append(names, s.Name)
-		if s.Profile.Path == load.Service && s.Profile.Conns == load.Reused {
-			kept = append(kept, s)
-		} else {
-			first = append(first, s)
-		}
 	}
-	if err := g.probe.Start(ctx, first...); err != nil {
+	if err := g.probe.Start(ctx, all...); err != nil {
 		return nil, nil, err
-	}
-	if len(kept) > 0 {
-		fresh := slices.ContainsFunc(first, func(s load.Stream) bool { return s.Profile.Path == load.Service })
-		if fresh {
-			if err := g.everyPodServes(ctx); err != nil {
-				return nil, nil, err
-			}
-		}
-		if err := g.probe.Start(ctx, kept...); err != nil {
-			return nil, nil, err
-		}
 	}
 	if g.scenario.Pressure > 0 {
 		err = g.probe.Pressure(ctx, control.Pressure{
@@ -251,19 +235,6 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 		})
 	}
 	return names, []string{g.node}, err
-}
-
-// everyPodServes waits until kube-proxy has all pods in its rules, as new
-// connections through the Service show.
-func (g *ground) everyPodServes(ctx context.Context) error {
-	var uids []string
-	for _, t := range g.targets {
-		uids = append(uids, t.UID)
-	}
-	if err := g.sink.AwaitServed(ctx, uids, serviceBudget); err != nil {
-		return fmt.Errorf("waiting for the Service to reach every pod: %w", err)
-	}
-	return nil
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
@@ -310,7 +281,7 @@ func (g *ground) Stop(ctx context.Context) error {
 	if err := g.probe.WaitIdle(ctx); err != nil {
 		return err
 	}
-	errs := []error{g.probe.catchUp(ctx)}
+	errs := []error{g.probe.catchUp(ctx), g.scout.catchUp(ctx)}
 	for _, a := range g.stage.backstage {
 		errs = append(errs, a.catchUp(ctx))
 	}
@@ -325,8 +296,10 @@ func (g *ground) Close(ctx context.Context) error {
 	}
 	g.cancel()
 	g.tasks.Wait()
-	if g.probe != nil {
-		g.probe.close()
+	for _, a := range []*agent{g.probe, g.scout} {
+		if a != nil {
+			a.close()
+		}
 	}
 	g.stage.router.disown(g.sink)
 	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs) })

@@ -51,6 +51,7 @@ const (
 const (
 	echoName      = "echo"
 	probeName     = "probe"
+	scoutName     = "scout"
 	witnessName   = "witness"
 	collectorName = "collector"
 	secretName    = "lastcall-tls"
@@ -303,7 +304,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	s.opened++
 	n := s.opened
 	s.mu.Unlock()
-	g := &ground{stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + int32(n)}
+	g := &ground{stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n)}
 	return g, g.open(ctx)
 }
 
