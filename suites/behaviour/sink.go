@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -113,7 +114,10 @@ func (k *Sink) Counts() (samples, failed int) {
 
 // awaitSteady waits until every stream has run clean for long enough.
 func (k *Sink) awaitSteady(ctx context.Context, streams []string, budget time.Duration) error {
-	return await(ctx, budget, func() (bool, string) { return k.steady(streams) })
+	return disrupt.Await(ctx, budget, "clean streams", func(context.Context) (bool, string, error) {
+		ok, seen := k.steady(streams)
+		return ok, seen, nil
+	})
 }
 
 func (k *Sink) steady(streams []string) (bool, string) {
@@ -147,31 +151,11 @@ func (k *Sink) steady(streams []string) (bool, string) {
 // awaitLedger waits until each answered request has its ledger entry, and
 // each whole entry its client.
 func (k *Sink) awaitLedger(ctx context.Context, budget time.Duration) error {
-	return await(ctx, budget, func() (bool, string) {
+	return disrupt.Await(ctx, budget, "the ledger's tail", func(context.Context) (bool, string, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return len(k.wanted) == 0, fmt.Sprintf("%d request IDs are told by one side only", len(k.wanted))
+		return len(k.wanted) == 0, fmt.Sprintf("%d request IDs are told by one side only", len(k.wanted)), nil
 	})
-}
-
-// await polls a condition until it holds, the budget is spent, or ctx ends.
-// The error says what was seen last.
-func await(ctx context.Context, budget time.Duration, cond func() (bool, string)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("not within %s", budget))
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, last := cond()
-		if ok {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w; last seen: %s", context.Cause(ctx), last)
-		case <-tick.C:
-		}
-	}
 }
 
 // pause waits for d, or until ctx ends.
