@@ -158,6 +158,15 @@ func TestPID1Drains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// The signal is delivered when the kernel comes to it: the app itself
+	// says when it has.
+	path := filepath.Join(dir, pod+".jsonl")
+	for said, _ := os.ReadFile(path); !bytes.Contains(said, []byte(timeline.DrainStart)); said, _ = os.ReadFile(path) {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("the drain did not begin: %s", p.text())
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 	resp, err := http.Get("http://" + addr + "/work?bytes=10")
 	if err != nil {
 		t.Fatalf("after SIGTERM: %v", err)
@@ -172,7 +181,7 @@ func TestPID1Drains(t *testing.T) {
 	if took := time.Since(begin); took < 900*time.Millisecond {
 		t.Errorf("it left after %v", took)
 	}
-	ledger, err := os.ReadFile(filepath.Join(dir, pod+".jsonl"))
+	ledger, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
