@@ -25,6 +25,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -34,6 +35,8 @@ import (
 const (
 	// agentBudget is how long an agent may take to answer.
 	agentBudget = 60 * time.Second
+	// nodesBudget is how long a cluster may take to have a node for us.
+	nodesBudget = 60 * time.Second
 	// upBudget is how long pods may take to be ready.
 	upBudget = 2 * time.Minute
 	// downBudget is how long namespaces may take to go.
@@ -224,24 +227,32 @@ func (s *Stage) follow(ctx context.Context, name, addr string, dial control.Dial
 	})
 }
 
-// schedulable are the nodes that take ordinary pods, sorted by name.
+// schedulable are the nodes that take ordinary pods, sorted by name. A cluster
+// that was made a moment ago may have none for some seconds.
 func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
-	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("the nodes: %w", err)
-	}
 	var out []string
-	for _, n := range nodes.Items {
-		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
-		if !tainted && !n.Spec.Unschedulable {
-			out = append(out, n.Name)
+	err := disrupt.Await(ctx, nodesBudget, "a node that takes ordinary pods", func(ctx context.Context) (bool, string, error) {
+		nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
 		}
-	}
-	if len(out) == 0 {
-		return nil, errors.New("no node of the cluster takes ordinary pods: all are tainted or cordoned")
-	}
+		out = nil
+		var seen []string
+		for _, n := range nodes.Items {
+			hard := slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule })
+			switch {
+			case n.Spec.Unschedulable:
+				seen = append(seen, n.Name+" is cordoned")
+			case len(hard) > 0:
+				seen = append(seen, n.Name+" is tainted "+hard[0].Key)
+			default:
+				out = append(out, n.Name)
+			}
+		}
+		return len(out) > 0, strings.Join(seen, "; "), nil
+	})
 	slices.Sort(out)
-	return out, nil
+	return out, err
 }
 
 // Skip says why the stage can't carry a behaviour: it carries all there are.
