@@ -11,10 +11,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"k8s.io/klog/v2"
+
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
 )
 
 func main() {
+	// client-go logs what it thinks of broken connections, which are this
+	// tool's daily work: what matters comes back as an error.
+	klog.SetLogger(klog.Logger{})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go watch(cancel)
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, actions()))

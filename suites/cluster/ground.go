@@ -75,6 +75,11 @@ func (g *ground) open(ctx context.Context) error {
 	if err := s.credentials(ctx, g.scope); err != nil {
 		return err
 	}
+	if !s.cfg.Ours {
+		if err := s.ledgerCredentials(ctx, g.scope); err != nil {
+			return err
+		}
+	}
 	app, svc := g.app(), g.scope.Service(g.app())
 	liar := isLie(g.scenario.Fault)
 	if liar {
@@ -129,7 +134,7 @@ func (g *ground) app() deploy.Echo {
 	t := g.scenario.Topology
 	e := deploy.Echo{
 		Name: echoName, Replicas: t.Replicas, MinDrain: t.MinDrain, Unready: t.Unready, Deadline: t.Deadline,
-		Grace: t.Grace, MinReady: t.MinReady, Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: secretName,
+		Grace: t.Grace, MinReady: t.MinReady, Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
 	if isEchos(g.scenario.Fault) {
 		e.Fault = g.scenario.Fault

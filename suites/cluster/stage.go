@@ -58,6 +58,7 @@ const (
 	witnessName   = "witness"
 	collectorName = "collector"
 	secretName    = "lastcall-tls"
+	ledgerSecret  = "lastcall-ledger"
 )
 
 // Config says which cluster, and what may be done to it.
@@ -150,6 +151,16 @@ func (s *Stage) scope(name string) deploy.Scope {
 
 func (s *Stage) credentials(ctx context.Context, scope deploy.Scope) error {
 	return deploy.Create(ctx, s.cs, scope.Credentials(secretName, s.server.CA, s.server.Cert, s.server.Key))
+}
+
+// ledgerCredentials are what echo pods show the collector: they are its
+// clients, and an agent's own certificate is good for serving only.
+func (s *Stage) ledgerCredentials(ctx context.Context, scope deploy.Scope) error {
+	c, err := s.auth.Client()
+	if err != nil {
+		return err
+	}
+	return deploy.Create(ctx, s.cs, scope.Credentials(ledgerSecret, c.CA, c.Cert, c.Key))
 }
 
 // ledger is the run's directory on the nodes.
