@@ -23,10 +23,11 @@ var (
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
 	// Rolling is paced by minReadySeconds so that 500 requests/s make 30,000
-	// attempts between the first D and the last exit + P.
+	// attempts between the first D and the last exit + P, also where pods start
+	// within a second.
 	Rolling = Topology{
 		Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
-		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 7 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 8 * time.Second,
 	}
 )
 
