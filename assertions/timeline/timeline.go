@@ -151,7 +151,7 @@ const (
 	Disruption EventKind = "disruption"
 	// Marker: the suite's own progress: steady, settled, tail. Attrs: what.
 	Marker EventKind = "marker"
-	// Baseline and Control belong to rule 8. Attrs: stream.
+	// LedgerTail: the witness has a pod's ledger whole. Attrs: why, lines, partial.
 	LedgerTail EventKind = "ledger.tail"
 	// AgentLost: the control channel to an agent broke for good. Attrs: agent, why.
 	AgentLost EventKind = "agent.lost"

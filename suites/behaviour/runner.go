@@ -122,7 +122,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if len(take) == 0 {
 		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
 	}
-	r.run.Plan = Fold(withControl(take), cfg.Fault, cfg.Isolate)
+	r.run.Plan = Fold(WithControl(take), cfg.Fault, cfg.Isolate)
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
 		r.remaining[s.Name] = s.Estimate()
@@ -130,9 +130,9 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	return r, nil
 }
 
-// withControl adds the control to a selection that lacks it: without it every
+// WithControl adds the control to a selection that lacks it: without it every
 // stream is blind (rule 8).
-func withControl(selected []Behaviour) []Behaviour {
+func WithControl(selected []Behaviour) []Behaviour {
 	for _, b := range selected {
 		if b.Level == spec.Control {
 			return selected
@@ -140,7 +140,7 @@ func withControl(selected []Behaviour) []Behaviour {
 	}
 	for _, b := range Catalogue() {
 		if b.Level == spec.Control {
-			return append(selected, b)
+			return append(slices.Clone(selected), b)
 		}
 	}
 	return selected
@@ -180,7 +180,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		return err
 	}
 	r.recordAll(ctx)
-	r.say("", "removing what the run made", 0, 0)
+	r.say("", "removing what the run made", 0, 0, 0)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
 	defer cancel()
 	egress, err := r.cfg.Stage.Close(cleanup)
@@ -272,7 +272,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) 
 	sink := newSink(rec, s.Fault)
 	say := func(step string) {
 		samples, failed := sink.Counts()
-		r.sayOf(s.Name, step, n, samples, failed)
+		r.say(s.Name, step, n, samples, failed)
 	}
 
 	say("bringing the pods up")
@@ -332,7 +332,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) 
 // every ID, so nobody waits for it.
 func (s Scenario) killsLedger() bool { return s.Control() || s.Fault != "" }
 
-func (r *Recorder) sayOf(scenario, step string, n, samples, failed int) {
+func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	if r.cfg.Progress == nil {
 		return
 	}
@@ -343,8 +343,4 @@ func (r *Recorder) sayOf(scenario, step string, n, samples, failed int) {
 	}
 	r.mu.Unlock()
 	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: left, Samples: samples, Failed: failed})
-}
-
-func (r *Recorder) say(scenario, step string, samples, failed int) {
-	r.sayOf(scenario, step, 0, samples, failed)
 }

@@ -74,7 +74,7 @@ kept and judged. The second ends the process at once.`,
 			if err := r.check(cmd.Flags().Changed, fault); err != nil {
 				return err
 			}
-			plan := behaviour.Fold(withControl(r.Selected), r.Fault, r.Isolate)
+			plan := behaviour.Fold(behaviour.WithControl(r.Selected), r.Fault, r.Isolate)
 			told := newProgress(cmd.ErrOrStderr(), plan)
 			r.Progress, r.Say = told.progress, told.say
 			told.plan(r.Dir)
@@ -191,18 +191,6 @@ func ended(r *v1alpha1.ConformanceReport) error {
 		return nil
 	}
 	return exit{code: r.ExitCode}
-}
-
-// withControl adds what every run records, because without it nobody knows
-// whether the clients can see a death: what the plan tells must be what is done.
-func withControl(selected []behaviour.Behaviour) []behaviour.Behaviour {
-	out := slices.Clone(selected)
-	for _, b := range behaviour.Catalogue() {
-		if b.Level == spec.Control && !slices.ContainsFunc(out, func(s behaviour.Behaviour) bool { return s.Level == spec.Control }) {
-			out = append(out, b)
-		}
-	}
-	return out
 }
 
 // unknown is the error for an ID that no behaviour has.
