@@ -19,6 +19,7 @@ type Protocol string
 const (
 	HTTP1 Protocol = "http1"
 	H2C   Protocol = "h2c" // HTTP/2 in plaintext, with prior knowledge
+	DNS   Protocol = "dns" // over UDP
 )
 
 // Conns says where a request's connection comes from.
@@ -36,7 +37,7 @@ const (
 type Op string
 
 // The operations. All of them carry a request ID that the backend's ledger
-// repeats, and all but Get take Profile.Takes from first to last body byte.
+// repeats, and all but Get, Lookup and Check take Profile.Takes from first to last body byte.
 const (
 	// Get is a short GET with a small body.
 	Get Op = "get"
@@ -49,6 +50,12 @@ const (
 	Upload Op = "upload"
 	// Continue is Upload that waits for 100 Continue before the body.
 	Continue Op = "continue"
+	// Lookup asks a name server for the addresses of Stream.Query, of one
+	// family. It has no request ID and no ledger. Protocol is DNS.
+	Lookup Op = "lookup"
+	// Check is a GET of a health check port: ok is 200, anything else is the
+	// outcome status. It has no ledger.
+	Check Op = "check"
 )
 
 // Path is the way that the traffic takes.
@@ -60,7 +67,40 @@ const (
 	Service Path = "service"
 	// Direct dials each target's own address.
 	Direct Path = "direct"
+	// ServiceLocal dials the address of a Service with internalTrafficPolicy
+	// Local: only pods on the client's own node are eligible.
+	ServiceLocal Path = "service-local"
+	// Sticky dials the address of a Service with ClientIP affinity.
+	Sticky Path = "sticky"
+	// Publishing dials the address of a Service that publishes not-ready
+	// addresses.
+	Publishing Path = "publishing"
+	// NodePort dials the node port of a Service with externalTrafficPolicy
+	// Cluster, at one node, from outside the cluster.
+	NodePort Path = "nodeport"
+	// NodePortLocal dials, from outside, the node port of a Service of type
+	// LoadBalancer with externalTrafficPolicy Local, at each target's node.
+	NodePortLocal Path = "nodeport-local"
+	// HealthPort asks the health check node port of that Service, at each
+	// target's node, from outside. Op is Check.
+	HealthPort Path = "health"
+	// Balanced dials, from outside, a balancer of the suite's own that polls
+	// these health ports and forwards to the node ports of healthy nodes.
+	Balanced Path = "balanced"
+	// Headless asks the cluster's DNS for the name of a headless Service, and
+	// HeadlessPublishing for that of one that publishes not-ready addresses.
+	Headless           Path = "headless"
+	HeadlessPublishing Path = "headless-publishing"
 )
+
+// Outside says whether the path is that of a client outside the cluster.
+func (p Path) Outside() bool {
+	return p == NodePort || p == NodePortLocal || p == HealthPort || p == Balanced
+}
+
+// PerNode says whether the path has a stream for each node that holds a
+// target: their names end with "@" and the node's name.
+func (p Path) PerNode() bool { return p == NodePortLocal || p == HealthPort }
 
 // Profile is one flow of traffic, as a behaviour asks for it. Profiles that
 // differ only in Rate are one flow at the larger rate.
@@ -72,15 +112,22 @@ type Profile struct {
 	// Rate is requests per second: of the whole flow for Service, for each
 	// target with Direct.
 	Rate float64 `json:"rate"`
-	// Takes is how long a slow operation lasts; 0 for Get.
+	// Takes is how long a slow operation lasts; 0 for the quick ones.
 	Takes time.Duration `json:"takes,omitempty"`
+	// Delay is one-way delay between client and system, to either side: real
+	// paths have it, and loopback hides the races that it makes.
+	Delay time.Duration `json:"delay,omitempty"`
 }
 
-// Key names the flow: "service/http1/new/get".
+// Key names the flow: "service/http1/new/get", with "/2s" for an operation
+// that takes time and "/delay=20ms" for a delayed path behind it.
 func (p Profile) Key() string {
 	k := fmt.Sprintf("%s/%s/%s/%s", p.Path, p.Protocol, p.Conns, p.Op)
 	if p.Takes > 0 {
 		k += "/" + p.Takes.String()
+	}
+	if p.Delay > 0 {
+		k += "/delay=" + p.Delay.String()
 	}
 	return k
 }
@@ -88,11 +135,15 @@ func (p Profile) Key() string {
 // Stream is a flow as one generator runs it, against one address.
 type Stream struct {
 	// Name is unique in the run: the profile's key, and for a direct flow
-	// "@" and the target's pod UID behind it.
+	// "@" and the target's pod UID behind it; for one per node the node's name.
 	Name    string  `json:"name"`
 	Profile Profile `json:"profile"`
 	// Addr is host:port, an IP and a port: no name is looked up.
 	Addr string `json:"addr"`
+	// Query is the name that a Lookup asks for, with its final dot, and IPv6
+	// says that it wants AAAA records instead of A.
+	Query string `json:"query,omitempty"`
+	IPv6  bool   `json:"ipv6,omitempty"`
 	// Tolerance is by how much the generator may miss its schedule before a
 	// sample counts as saturated: a third of the behaviour's resolution.
 	Tolerance time.Duration `json:"tolerance"`

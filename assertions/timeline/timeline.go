@@ -82,6 +82,8 @@ type Sample struct {
 	Want int64 `json:"want,omitempty"`
 	// Server is the UID of the pod that answered, as it says itself.
 	Server string `json:"server,omitempty"`
+	// Answers are the addresses that a lookup was answered with, sorted.
+	Answers []string `json:"answers,omitempty"`
 	// LastOnConn: the reply said that the connection ends (Connection: close,
 	// or a GOAWAY had arrived).
 	LastOnConn bool `json:"lastOnConn,omitempty"`
@@ -125,6 +127,10 @@ const (
 	Endpoint EventKind = "endpoint"
 	// EndpointGone: no slice of the service holds it any more. Attrs: service.
 	EndpointGone EventKind = "endpoint.gone"
+	// Deployment: what a Deployment wants and has, whenever any of it changed.
+	// Subject is its UID. Attrs: replicas, maxUnavailable, maxSurge (pods),
+	// minReadySeconds, updated, ready, available.
+	Deployment EventKind = "deployment"
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
 	// ClusterEvent: a core/v1 or events/v1 Event. Attrs: reason, message, type.
@@ -132,6 +138,10 @@ const (
 	// WatchGap: transitions may have been lost. Subject is the resource. Attrs: why.
 	WatchGap EventKind = "watch.gap"
 
+	// DrainHook: the preStop hook reached the instance. Attrs: takes, fails.
+	DrainHook EventKind = "drain.hook"
+	// DrainAgain: a second trigger reached the instance. Attrs: trigger.
+	DrainAgain EventKind = "drain.again"
 	// DrainStart: SIGTERM, preStop or a drain call reached the instance (D),
 	// as it says itself. Attrs: trigger.
 	DrainStart EventKind = "drain.start"
@@ -155,6 +165,12 @@ const (
 	LedgerTail EventKind = "ledger.tail"
 	// AgentLost: the control channel to an agent broke for good. Attrs: agent, why.
 	AgentLost EventKind = "agent.lost"
+	// Outage: a part of the control plane was seen to be away, or back.
+	// Subject is its name (kube-apiserver). Attrs: up (true, false).
+	Outage EventKind = "outage"
+	// CPU: what one of our processes used. Attrs: cpu (a Go duration, since its
+	// start).
+	CPU EventKind = "cpu"
 	// Pressure: fortio's summary. Attrs: requests, ok, errors, p50, p99 (ms).
 	Pressure EventKind = "pressure"
 )

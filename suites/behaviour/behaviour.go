@@ -70,6 +70,20 @@ type Topology struct {
 	Grace time.Duration `json:"grace"`
 	// MinReady is minReadySeconds of the Deployment.
 	MinReady time.Duration `json:"minReady,omitempty"`
+	// Unavailable is the Deployment's maxUnavailable, with no surge; 0 is a
+	// surge of one and none unavailable.
+	Unavailable int `json:"unavailable,omitempty"`
+	// Hook is how long the pods' preStop hook takes; 0: they have none.
+	Hook time.Duration `json:"hook,omitempty"`
+	// HookFails: the hook fails at its end.
+	HookFails bool `json:"hookFails,omitempty"`
+	// Liveness is the period of the liveness probe, with a threshold of 3; 0
+	// is 5 s.
+	Liveness time.Duration `json:"liveness,omitempty"`
+	// Budget is minAvailable of the PodDisruptionBudget; 0: there is none.
+	Budget int `json:"budget,omitempty"`
+	// Apart: never two pods of a revision on one node.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // registry is the one global of the suite (ADR 0001).

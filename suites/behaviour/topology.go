@@ -29,6 +29,40 @@ var (
 		Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 8 * time.Second,
 	}
+	// Fallback leaves 8 s in which a set that terminates as a whole serves,
+	// and 12 s in which it accepts and says that it does not.
+	Fallback = Topology{
+		Replicas: 3, MinDrain: 8 * time.Second, Unready: 12 * time.Second,
+		Deadline: 30 * time.Second, Grace: 45 * time.Second,
+	}
+	// Hooked has a preStop hook that takes time and fails: its SIGTERM comes
+	// with 4 s of the grace period spent.
+	Hooked = Topology{
+		Replicas: 3, MinDrain: 4 * time.Second, Unready: 2 * time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second, Hook: 4 * time.Second, HookFails: true,
+	}
+	// Exhausted never leaves before K while work is in flight.
+	Exhausted = Topology{
+		Replicas: 3, MinDrain: 4 * time.Second, Unready: 2 * time.Second,
+		Deadline: 60 * time.Second, Grace: 12 * time.Second,
+	}
+	// Restarting is looked at by its liveness probe every second.
+	Restarting = Topology{
+		Replicas: 3, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, Liveness: time.Second,
+	}
+	// Budgeted may lose one pod at a time to evictions.
+	Budgeted = Topology{
+		Replicas: 3, MinDrain: 4 * time.Second, Unready: 2 * time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second, Budget: 2,
+	}
+	// PerNode has one pod on each of two nodes, and takes it away before it
+	// brings the next: what reaches that node meanwhile needs the fallback
+	// to terminating endpoints.
+	PerNode = Topology{
+		Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second, MinReady: 3 * time.Second, Unavailable: 1, Apart: true,
+	}
 )
 
 // The disruptions that behaviours share.
@@ -40,6 +74,25 @@ var (
 	RollingUpdate = disrupt.RollingUpdate()
 	// KillOne is the control.
 	KillOne = disrupt.KillOne()
+	// ScaleToZero ends all pods of Fallback at once, with none to come.
+	ScaleToZero = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas}
+	// RestartProxies is ScaleToZero with kube-proxy replaced 2 s into it.
+	RestartProxies = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas, Midway: disrupt.RestartProxy, After: 2 * time.Second}
+	// DeleteTwice is DeleteEach with a second SIGTERM 2 s after the deletion.
+	DeleteTwice = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true, Midway: disrupt.SigtermAgain, After: 2 * time.Second}
+	// DeleteOne deletes one pod.
+	DeleteOne = disrupt.DeleteEach(1)
+	// DeleteInOutage deletes one pod, and takes the control plane away when
+	// every node has heard of it: P after the deletion and a little more.
+	DeleteInOutage = disrupt.Disruption{Kind: disrupt.Delete, Targets: 1, Serial: true, Midway: disrupt.ControlPlaneOutage, After: 4 * time.Second}
+	// DrainCalls has one pod after the other drain and be restarted in place.
+	DrainCalls = disrupt.Disruption{Kind: disrupt.DrainCall, Targets: Restarting.Replicas, Serial: true}
+	// EveryWay ends a pod by each way there is.
+	EveryWay = disrupt.Disruption{Kind: disrupt.EveryWay}
+	// PushNothing pushes configuration that changes nothing, thrice.
+	PushNothing = disrupt.Disruption{Kind: disrupt.Push, Times: 3}
+	// ShutNode shuts a pod's node down.
+	ShutNode = disrupt.Disruption{Kind: disrupt.NodeShutdown, Targets: 1}
 )
 
 // DeafClients drops every failed sample before it is recorded, as a client
