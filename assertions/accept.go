@@ -26,39 +26,13 @@ func AcceptsAfterDrain() Check {
 			var g gather
 			lost, hit, opened, total := 0, 0, 0, 0
 			for _, t := range c.Terminations {
-				from, to := t.Drain.At, t.Drain.At+c.P
-				g.span(from, to)
-				n, before := 0, lost
-				for _, s := range c.Timeline.Samples {
-					// Slow replies are another behaviour's; a new connection
-					// is judged by a request that is over at once.
-					if !directTo(s, t.UID) || slowOp(s) || !s.New() || s.Start < from-t.Drain.Err || s.Start > to {
-						continue
-					}
-					if s.Start < from+t.Drain.Err {
-						// Before or after D: nobody knows.
-						if s.Failed() {
-							g.doubt("a connection to %s failed within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
-						}
-						continue
-					}
-					total++
-					if !s.Saturated {
-						n++
-					}
-					if s.Failed() {
-						lost++
-						g.culprit(s.Start, t.Name, s.ID, "D + %s: %s", ms(s.Start-t.Drain.At), describe(s))
-					}
-				}
-				if lost > before {
+				g.span(t.Drain.At, t.Drain.At+c.P)
+				w := g.accepts(c, t, t.Drain, "D", t.Drain.At+c.P)
+				if w.lost > 0 {
 					hit++
 				}
-				opened += n
-				g.least("new connections in [D, D+P]", t.Name, n, floorNew)
-				if t.Drain.Err > c.P/4 {
-					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
-				}
+				lost, opened, total = lost+w.lost, opened+w.sound, total+w.all
+				g.least("new connections in [D, D+P]", t.Name, w.sound, floorNew)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)
@@ -68,6 +42,42 @@ func AcceptsAfterDrain() Check {
 				fmt.Sprintf("%d of %d new connections failed within P of the drain's start, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
 		},
 	}
+}
+
+// tally is what came of the attempts of a window: all of them, those that the
+// generator sent in time, and those that were lost.
+type tally struct{ all, sound, lost int }
+
+// accepts judges the new connections that were dialled at an instance's own
+// address from an instant on, by the name of called, to another.
+func (g *gather) accepts(c Case, t Termination, from Instant, called string, to time.Duration) tally {
+	var w tally
+	for _, s := range c.Timeline.Samples {
+		// Slow replies are another behaviour's; a new connection is judged by
+		// a request that is over at once.
+		if !directTo(s, t.UID) || slowOp(s) || !s.New() || s.Start < from.At-from.Err || s.Start > to {
+			continue
+		}
+		if s.Start < from.At+from.Err {
+			// Before or after: nobody knows.
+			if s.Failed() {
+				g.doubt("a connection to %s failed within the uncertainty of %s (±%s, %s)", t.Name, called, ms(from.Err), from.Source)
+			}
+			continue
+		}
+		w.all++
+		if !s.Saturated {
+			w.sound++
+		}
+		if s.Failed() {
+			w.lost++
+			g.culprit(s.Start, t.Name, s.ID, "%s + %s: %s", called, ms(s.Start-from.At), describe(s))
+		}
+	}
+	if from.Err > c.P/4 {
+		g.doubt("%s of %s is known only to ±%s (%s)", called, t.Name, ms(from.Err), from.Source)
+	}
+	return w
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -24,12 +24,7 @@ func CompletesInflight() Check {
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			whole := map[string]bool{}
-			for _, e := range c.Timeline.Ledger {
-				if e.Step == timeline.Done && e.Whole {
-					whole[e.ID] = true
-				}
-			}
+			whole := wholeIDs(c.Timeline)
 			kinds := slowStreams(c.Timeline)
 			if len(kinds) == 0 {
 				g.doubt("no slow requests were sent to the pods")
@@ -37,36 +32,9 @@ func CompletesInflight() Check {
 			total, lost, hit := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
-				inflight := map[string]int{}
-				before := lost
-				for _, s := range c.Timeline.Samples {
-					if !directTo(s, t.UID) || !slowOp(s) {
-						continue
-					}
-					if s.Start >= t.Drain.At+t.Drain.Err || s.End <= t.Drain.At-t.Drain.Err {
-						continue
-					}
-					if s.Start >= t.Drain.At-t.Drain.Err || s.End <= t.Drain.At+t.Drain.Err {
-						// In flight at D or not: nobody knows.
-						if s.Failed() {
-							g.doubt("a request at %s broke within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
-						}
-						continue
-					}
-					total++
-					key, _, _ := strings.Cut(s.Stream, "@")
-					if !s.Saturated {
-						inflight[key]++
-					}
-					switch {
-					case s.Failed():
-						lost++
-						g.culprit(s.End, t.Name, s.ID, "begun %s before D, broke %s after it: %s", ms(t.Drain.At-s.Start), ms(s.End-t.Drain.At), describe(s))
-					case !whole[s.ID]:
-						g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
-					}
-				}
-				if lost > before {
+				inflight, w := g.completes(c, t, t.Drain, "D", whole)
+				total, lost = total+w.all, lost+w.lost
+				if w.lost > 0 {
 					hit++
 				}
 				for _, k := range kinds {
@@ -81,6 +49,53 @@ func CompletesInflight() Check {
 				fmt.Sprintf("%d of %d requests in flight at D were lost, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
 		},
 	}
+}
+
+// completes judges what was in flight at an instance at an instant, by the
+// name of called. It counts what was, by kind of request.
+func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[string]int, tally) {
+	inflight := map[string]int{}
+	var w tally
+	for _, s := range c.Timeline.Samples {
+		if !directTo(s, t.UID) || !slowOp(s) {
+			continue
+		}
+		if s.Start >= at.At+at.Err || s.End <= at.At-at.Err {
+			continue
+		}
+		if s.Start >= at.At-at.Err || s.End <= at.At+at.Err {
+			// In flight or not: nobody knows.
+			if s.Failed() {
+				g.doubt("a request at %s broke within the uncertainty of %s (±%s, %s)", t.Name, called, ms(at.Err), at.Source)
+			}
+			continue
+		}
+		w.all++
+		key, _, _ := strings.Cut(s.Stream, "@")
+		if !s.Saturated {
+			w.sound++
+			inflight[key]++
+		}
+		switch {
+		case s.Failed():
+			w.lost++
+			g.culprit(s.End, t.Name, s.ID, "begun %s before %s, broke %s after it: %s", ms(at.At-s.Start), called, ms(s.End-at.At), describe(s))
+		case !whole[s.ID]:
+			g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+		}
+	}
+	return inflight, w
+}
+
+// wholeIDs are the requests that a backend says it ended whole.
+func wholeIDs(tl *timeline.Timeline) map[string]bool {
+	whole := map[string]bool{}
+	for _, e := range tl.Ledger {
+		if e.Step == timeline.Done && e.Whole {
+			whole[e.ID] = true
+		}
+	}
+	return whole
 }
 
 // slowStreams are the kinds of slow direct streams in the recording, sorted.

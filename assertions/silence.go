@@ -41,6 +41,12 @@ func Silence(c Case, key string, rate float64) string {
 	} else {
 		ends[key] = end
 	}
+	// A stream to a pod that came later begins when it begins: what it has to
+	// show, the floors say.
+	late := map[string]bool{}
+	for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
+		late[key+"@"+e.Subject] = e.At > c.Steady
+	}
 	last := map[string]time.Duration{}
 	for _, s := range c.Timeline.Samples {
 		until, ok := ends[s.Stream]
@@ -48,7 +54,9 @@ func Silence(c Case, key string, rate float64) string {
 			continue
 		}
 		before, seen := last[s.Stream]
-		if !seen {
+		if !seen && late[s.Stream] {
+			before = s.Start
+		} else if !seen {
 			before = c.Steady
 		}
 		if s.Start-before > longest {
@@ -58,6 +66,9 @@ func Silence(c Case, key string, rate float64) string {
 	}
 	for stream, until := range ends {
 		at, seen := last[stream]
+		if !seen && late[stream] {
+			continue
+		}
 		if !seen {
 			return stream + ": nothing was sent"
 		}

@@ -33,6 +33,7 @@ type Termination struct {
 	UID, Name, Node, IP string
 
 	Del      Instant // the watch first shows a deletionTimestamp
+	Hook     Instant // the preStop hook reached it
 	Drain    Instant // D: SIGTERM, preStop or a drain call arrived
 	Endpoint Instant // the EndpointSlice says terminating
 	LastNew  Instant // last new connection that reached it through the Service
@@ -44,14 +45,18 @@ type Termination struct {
 	Kill  time.Duration
 	// ExitCode of the container, -1 where nobody saw it.
 	ExitCode int
+	// Shut: its node's graceful shutdown ended it, and no deletion. Then Del,
+	// Grace and Kill are not known: the kubelet keeps that time to itself.
+	Shut bool
 }
 
-// Terminations derives the ends of all instances that were deleted, in the
-// order of their D. Events before the first that shows a pod's deletion don't
-// make one: a pod that dies without a deletion is no termination.
+// Terminations derives the ends of all instances that were deleted, or that
+// their node's shutdown ended, in the order of their D. Events before the first that shows a pod's deletion don't
+// make one: a pod that dies without either is no termination.
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
 	exits := map[string][]Instant{}
+	down := shutdowns(tl)
 	get := func(e timeline.Event) *Termination {
 		t := byUID[e.Subject]
 		if t == nil {
@@ -87,6 +92,8 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			if s, err := strconv.Atoi(e.Attrs["grace"]); err == nil {
 				t.Grace = time.Duration(s) * time.Second
 			}
+		case timeline.DrainHook:
+			first(&get(e).Hook, e, 0)
 		case timeline.DrainStart:
 			first(&get(e).Drain, e, 0)
 		case timeline.Endpoint:
@@ -114,6 +121,12 @@ func Terminations(tl *timeline.Timeline) []Termination {
 	}
 	var out []Termination
 	for _, t := range byUID {
+		// A failed pod may be deleted after all, long after its end.
+		if at := down[t.Node]; at.Known() && endedBy(t, at, exits[t.UID]) {
+			t.Shut, t.Del, t.Grace = true, Instant{}, 0
+			out = append(out, t.closed(exits[t.UID], t.Drain.At))
+			continue
+		}
 		if !t.Del.Known() {
 			continue
 		}
@@ -121,20 +134,9 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			// The kubelet acts on the deletion that the watch shows us too.
 			t.Drain = Instant{At: t.Del.At, Err: kubeletWatch, Source: t.Del.Source + " (deletion)"}
 		}
-		for _, x := range exits[t.UID] {
-			// An exit before the deletion was a restart.
-			if x.At+x.Err < min(t.Del.At, t.Drain.At) {
-				continue
-			}
-			if !t.Exit.Known() || x.Err < t.Exit.Err {
-				t.Exit = x
-			}
-		}
-		if !t.Exit.Known() && t.Gone.Known() {
-			t.Exit = Instant{At: t.Gone.At, Err: kubeletWatch, Source: t.Gone.Source + " (gone)"}
-		}
 		t.Kill = t.Del.At + t.Grace
-		out = append(out, *t)
+		// An exit before the deletion was a restart.
+		out = append(out, t.closed(exits[t.UID], min(t.Del.At, t.Drain.At)))
 	}
 	slices.SortFunc(out, func(a, b Termination) int {
 		return cmp.Or(cmp.Compare(a.Drain.At, b.Drain.At), cmp.Compare(a.UID, b.UID))
@@ -143,6 +145,45 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		out[i].LastNew = lastNew(tl, out[i].UID)
 	}
 	return out
+}
+
+// closed is the termination with its exit: the best known of those since an
+// instant.
+func (t Termination) closed(exits []Instant, since time.Duration) Termination {
+	for _, x := range exits {
+		if x.At+x.Err >= since && (!t.Exit.Known() || x.Err < t.Exit.Err) {
+			t.Exit = x
+		}
+	}
+	if !t.Exit.Known() && t.Gone.Known() {
+		t.Exit = Instant{At: t.Gone.At, Err: kubeletWatch, Source: t.Gone.Source + " (gone)"}
+	}
+	return t
+}
+
+// shutdowns are the instants at which the suite shut nodes down, by node.
+func shutdowns(tl *timeline.Timeline) map[string]Instant {
+	out := map[string]Instant{}
+	for _, e := range tl.EventsOf(timeline.Disruption, "") {
+		if e.Attrs["what"] != "node-shutdown" || e.Attrs["error"] != "" {
+			continue
+		}
+		node := cmp.Or(e.Attrs["node"], e.Node)
+		if _, there := out[node]; !there && node != "" {
+			out[node] = Instant{At: e.At, Err: e.Err, Source: e.Source}
+		}
+	}
+	return out
+}
+
+// endedBy says whether the shutdown of its node ended an instance: it drained
+// after it, and was not deleted before its end.
+func endedBy(t *Termination, shutdown Instant, exits []Instant) bool {
+	if !t.Drain.Known() || t.Drain.At < shutdown.At {
+		return false
+	}
+	end := t.closed(exits, t.Drain.At).Exit
+	return !t.Del.Known() || end.Known() && end.At < t.Del.At
 }
 
 // lastNew is the last new connection through a Service that the instance
