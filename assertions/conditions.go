@@ -4,8 +4,10 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -20,63 +22,28 @@ const earlyLimit = 5 * time.Second
 // goneLimit is how long an endpoint may outlive its pod.
 const goneLimit = 4 * time.Second
 
-// LegalConditions judges the life of every endpoint that terminated:
-// TTF or FFF while it lives, then FTT or FFT, then gone.
+// LegalConditions judges the life of every endpoint that terminated, in each
+// Service apart: TTF or FFF while it lives, then FTT or FFT, then gone; and
+// ready all the time where the Service publishes not-ready addresses.
 func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
-		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT, then gone; never ready while terminating, and terminating never goes back",
+		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT, then gone; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; and terminating never goes back",
 		Floors: []Floor{
-			{Name: "per termination: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
-			{Name: "per termination: terminating states seen", N: 1, Reason: "as above"},
+			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
+			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
+			lives := 0
 			for _, t := range c.Terminations {
-				states := endpointStates(c.Timeline, t.UID)
-				live, terminating := 0, 0
-				wasTerminating, gone := false, false
-				for i, s := range states {
-					if i == 0 {
-						g.span(s.at, s.at)
-					}
-					g.span(g.finding.Window.From, s.at)
-					rel := ms(s.at - t.Del.At)
-					switch {
-					case s.gone:
-						gone = true
-						if !wasTerminating && s.at-t.Del.At > shortLife && gap == "" {
-							g.culprit(s.at, t.Name, "", "T_del + %s: gone without ever having been terminating", rel)
-						}
-						continue
-					case gone:
-						g.culprit(s.at, t.Name, "", "T_del + %s: %s after it was gone", rel, s)
-					case s.terminating && s.at < t.Del.At-earlyLimit:
-						g.culprit(s.at, t.Name, "", "T_del - %s: terminating, and nobody had deleted the pod", -rel)
-					case wasTerminating && !s.terminating:
-						g.culprit(s.at, t.Name, "", "T_del + %s: %s: terminating went back", rel, s)
-					case s.terminating && s.ready:
-						g.culprit(s.at, t.Name, "", "T_del + %s: %s: ready while terminating", rel, s)
-					case !s.terminating && s.ready != s.serving:
-						g.culprit(s.at, t.Name, "", "T_del + %s: %s: ready and serving differ in an endpoint that does not terminate", rel, s)
-					}
-					if s.terminating {
-						wasTerminating = true
-						terminating++
-					} else {
-						live++
-					}
+				for _, service := range servicesOf(c.Timeline, t.UID) {
+					lives++
+					live, terminating := g.life(c, t, service, gap)
+					g.least("states before it terminated", endpointName(t, service), live, 1)
+					g.least("terminating states", endpointName(t, service), terminating, 1)
 				}
-				switch left := c.Tail - t.Gone.At; {
-				case gone || !t.Gone.Known() || gap != "":
-				case left > goneLimit:
-					g.culprit(t.Gone.At, t.Name, "", "the pod was gone, and its endpoint was still there %s later", ms(left))
-				default:
-					g.doubt("the recording ends before the endpoint of %s went", t.Name)
-				}
-				g.least("states before it terminated", t.Name, live, 1)
-				g.least("terminating states", t.Name, terminating, 1)
 			}
 			g.needTerminations(c)
 			if gap != "" {
@@ -84,8 +51,79 @@ func LegalConditions() Check {
 			}
 			g.finding.Cause = "Whoever writes the EndpointSlices (the built-in controller, or one of your own for a Service without a selector) derives the conditions otherwise than the API defines them."
 			return g.conclude(
-				fmt.Sprintf("%d endpoints went through legal states only", len(c.Terminations)),
+				fmt.Sprintf("%d endpoints of %d pods went through legal states only", lives, len(c.Terminations)),
 				fmt.Sprintf("%d illegal states or transitions", g.failures()))
 		},
 	}
+}
+
+// life judges one endpoint of a pod, and counts the states that were seen of
+// it before it terminated and since.
+func (g *gather) life(c Case, t Termination, service, gap string) (live, terminating int) {
+	name := endpointName(t, service)
+	gone := false
+	for i, s := range endpointStates(c.Timeline, t.UID, service) {
+		if i == 0 {
+			g.span(s.at, s.at)
+		}
+		g.span(g.finding.Window.From, s.at)
+		rel := ms(s.at - t.Del.At)
+		switch {
+		case s.gone:
+			gone = true
+			if terminating == 0 && s.at-t.Del.At > shortLife && gap == "" {
+				g.culprit(s.at, name, "", "T_del + %s: gone without ever having been terminating", rel)
+			}
+			continue
+		case gone:
+			g.culprit(s.at, name, "", "T_del + %s: %s after it was gone", rel, s)
+		case s.terminating && s.at < t.Del.At-earlyLimit:
+			g.culprit(s.at, name, "", "T_del - %s: terminating, and nobody had deleted the pod", -rel)
+		case terminating > 0 && !s.terminating:
+			g.culprit(s.at, name, "", "T_del + %s: %s: terminating went back", rel, s)
+		case publishing[service]:
+			if !s.ready {
+				g.culprit(s.at, name, "", "T_del + %s: %s: not ready, and the Service publishes not-ready addresses", rel, s)
+			}
+		case s.terminating && s.ready:
+			g.culprit(s.at, name, "", "T_del + %s: %s: ready while terminating", rel, s)
+		case !s.terminating && s.ready != s.serving:
+			g.culprit(s.at, name, "", "T_del + %s: %s: ready and serving differ in an endpoint that does not terminate", rel, s)
+		}
+		if s.terminating {
+			terminating++
+		} else {
+			live++
+		}
+	}
+	switch left := c.Tail - t.Gone.At; {
+	case gone || !t.Gone.Known() || gap != "":
+	case left > goneLimit:
+		g.culprit(t.Gone.At, name, "", "the pod was gone, and its endpoint was still there %s later", ms(left))
+	default:
+		g.doubt("the recording ends before the endpoint of %s went", name)
+	}
+	return live, terminating
+}
+
+// servicesOf are the Services that ever had an endpoint of the pod, sorted;
+// mainService must have one.
+func servicesOf(tl *timeline.Timeline, uid string) []string {
+	out := []string{mainService}
+	for _, e := range tl.Events {
+		isEndpoint := e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone
+		if s := e.Attrs["service"]; isEndpoint && e.Subject == uid && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// endpointName names the pod's endpoint of a Service, for people.
+func endpointName(t Termination, service string) string {
+	if service == mainService {
+		return t.Name
+	}
+	return t.Name + " in " + service
 }

@@ -65,7 +65,7 @@ func PrefersReady() Check {
 					if !reached && !lost {
 						continue
 					}
-					if !othersReady(c.Timeline, t.UID, s.Start) {
+					if !othersReady(c.Timeline, t.UID, mainService, s.Start) {
 						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
 						continue
 					}
@@ -98,13 +98,16 @@ func PrefersReady() Check {
 	}
 }
 
-// othersReady says whether an endpoint other than uid's was ready at an
-// instant, as the watch had shown it by then.
-func othersReady(tl *timeline.Timeline, uid string, at time.Duration) bool {
+// othersReady says whether an endpoint of the Service other than uid's was
+// ready at an instant, as the watch had shown it by then.
+func othersReady(tl *timeline.Timeline, uid, service string, at time.Duration) bool {
 	ready := map[string]bool{}
 	for _, e := range tl.Events {
 		if e.At > at {
 			break
+		}
+		if !ofService(e, service) {
+			continue
 		}
 		switch e.Kind {
 		case timeline.Endpoint:

@@ -37,7 +37,7 @@ func ServesWhileAccepting() Check {
 				// Where the rule is broken by a listener that goes first,
 				// there is no more evidence to be had.
 				before := g.failures()
-				states := endpointStates(c.Timeline, t.UID)
+				states := endpointStates(c.Timeline, t.UID, mainService)
 				if len(states) == 0 {
 					g.doubt("no EndpointSlice ever showed %s", t.Name)
 					continue
@@ -97,11 +97,21 @@ func (s endpointState) String() string {
 	return letter(s.ready) + letter(s.serving) + letter(s.terminating)
 }
 
-// endpointStates is the endpoint's life as the watch showed it.
-func endpointStates(tl *timeline.Timeline, uid string) []endpointState {
+// mainService is the Service that "the" endpoint of a pod is of: a pod has one
+// endpoint for each Service that selects it.
+const mainService = "echo"
+
+// publishing are the Services with publishNotReadyAddresses.
+var publishing = map[string]bool{"publishing": true, "headless-publishing": true}
+
+func ofService(e timeline.Event, service string) bool { return e.Attrs["service"] == service }
+
+// endpointStates is the life of the pod's endpoint of a Service, as the watch
+// showed it.
+func endpointStates(tl *timeline.Timeline, uid, service string) []endpointState {
 	var out []endpointState
 	for _, e := range tl.Events {
-		if e.Subject != uid {
+		if e.Subject != uid || !ofService(e, service) {
 			continue
 		}
 		switch e.Kind {

@@ -35,7 +35,7 @@ type Termination struct {
 	Del      Instant // the watch first shows a deletionTimestamp
 	Hook     Instant // the preStop hook reached it
 	Drain    Instant // D: SIGTERM, preStop or a drain call arrived
-	Endpoint Instant // the EndpointSlice says terminating
+	Endpoint Instant // the EndpointSlice of mainService says terminating
 	LastNew  Instant // last new connection that reached it through the Service
 	Exit     Instant // the process is gone
 	Net      Instant // the interface is gone
@@ -97,12 +97,14 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		case timeline.DrainStart:
 			first(&get(e).Drain, e, 0)
 		case timeline.Endpoint:
-			if e.Attrs["terminating"] == "true" {
+			if e.Attrs["terminating"] == "true" && ofService(e, mainService) {
 				first(&get(e).Endpoint, e, 0)
 			}
 		case timeline.EndpointGone:
 			// An endpoint that went without ever terminating left here.
-			first(&get(e).Endpoint, e, 0)
+			if ofService(e, mainService) {
+				first(&get(e).Endpoint, e, 0)
+			}
 		case timeline.ProcExit:
 			exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: e.Err, Source: e.Source})
 		case timeline.NetGone:
