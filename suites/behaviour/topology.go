@@ -35,6 +35,13 @@ var (
 		Replicas: 3, MinDrain: 8 * time.Second, Unready: 12 * time.Second,
 		Deadline: 30 * time.Second, Grace: 45 * time.Second,
 	}
+	// FallbackLong serves long enough for kube-proxy to be replaced in the
+	// middle: 2 s until then, about 4 s of it, P, and 6 s to look at what the
+	// new one wrote. Then it accepts for 8 s and says that it does not serve.
+	FallbackLong = Topology{
+		Replicas: 3, MinDrain: 15 * time.Second, Unready: 8 * time.Second,
+		Deadline: 35 * time.Second, Grace: 50 * time.Second,
+	}
 	// Hooked has a preStop hook that takes time and fails: its SIGTERM comes
 	// with 4 s of the grace period spent.
 	Hooked = Topology{

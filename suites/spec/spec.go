@@ -54,6 +54,12 @@ const (
 	H2C      Feature = "H2C"
 	Pods     Feature = "Pods"     // the stage has a kubelet
 	Services Feature = "Services" // the stage has a service network
+	// OutsideClient: the stage has a client that is no pod and on no node.
+	OutsideClient Feature = "OutsideClient"
+	// KubeProxy: the service network is kube-proxy, and may be restarted.
+	KubeProxy Feature = "KubeProxy"
+	// ClusterDNS: a name server answers for the cluster's Services.
+	ClusterDNS Feature = "ClusterDNS"
 )
 
 // Profile is a group of behaviours that one kind of system answers for.
