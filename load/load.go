@@ -119,6 +119,11 @@ type Profile struct {
 	Delay time.Duration `json:"delay,omitempty"`
 }
 
+// Sights says whether the flow can see a pod's death as a failure. A name
+// server and a health check port answer for others: they say how many are
+// left, and are right to answer when one dies.
+func (p Profile) Sights() bool { return p.Op != Lookup && p.Op != Check }
+
 // Key names the flow: "service/http1/new/get", with "/2s" for an operation
 // that takes time and "/delay=20ms" for a delayed path behind it.
 func (p Profile) Key() string {

@@ -63,6 +63,9 @@ type Config struct {
 	Fault      string
 	Isolate    bool
 	Strict     bool
+	// Matrix proves the suite itself instead of judging a system: each
+	// behaviour is put to components that are broken on purpose.
+	Matrix behaviour.Matrix
 	// P is the propagation window; 0 means DefaultP.
 	P       time.Duration
 	Profile string
@@ -168,6 +171,18 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
 		return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
 	}
+	how := behaviour.How{Fault: fault, Isolate: cfg.Isolate, Matrix: cfg.Matrix}
+	if cfg.Matrix != behaviour.NoMatrix {
+		// It says nothing of a system, so it has no specs.
+		recorder, err := record(ctx, cfg, selected, how, open)
+		if err != nil {
+			return nil, err
+		}
+		if err := recorder.Record(ctx); err != nil {
+			return nil, err
+		}
+		return behaviour.Finish(cfg.Out)
+	}
 	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
 	suiteConfig.Timeout = 6 * time.Hour
 	// A spec that is interrupted waits for its recording to be put away.
@@ -183,19 +198,10 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	s.declare(selected)
 	// Ginkgo's own filters (-ginkgo.label-filter, -ginkgo.focus) choose too.
 	selected = chosen(selected, ginkgo.PreviewSpecs("Lastcall", suiteConfig, reporterConfig))
-
-	stage, err := open(ctx, cfg)
-	if err != nil {
+	if s.recorder, err = record(ctx, cfg, selected, how, open); err != nil {
 		return nil, errors.Join(err, restore())
 	}
-	s.recorder, err = behaviour.NewRecorder(behaviour.Config{
-		Stage: stage, Dir: cfg.Out, Selected: selected, Fault: fault, Isolate: cfg.Isolate,
-		Report: skeleton(cfg, fault), Progress: cfg.Progress,
-	})
-	if err != nil {
-		_, cerr := stage.Close(context.WithoutCancel(ctx))
-		return nil, errors.Join(err, cerr, restore())
-	}
+	s.judges = behaviour.NewJudge(s.recorder)
 	var recording sync.WaitGroup
 	recording.Go(func() { s.err = s.recorder.Record(ctx) })
 	ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
@@ -204,6 +210,23 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 		return nil, err
 	}
 	return behaviour.Finish(cfg.Out)
+}
+
+// record opens the stage and plans the recording.
+func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how behaviour.How, open Opener) (*behaviour.Recorder, error) {
+	stage, err := open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r, err := behaviour.NewRecorder(behaviour.Config{
+		Stage: stage, Dir: cfg.Out, Selected: selected, How: how,
+		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
+	})
+	if err != nil {
+		_, cerr := stage.Close(context.WithoutCancel(ctx))
+		return nil, errors.Join(err, cerr)
+	}
+	return r, nil
 }
 
 // chosen are the behaviours whose specs Ginkgo would run.
@@ -255,6 +278,7 @@ func skeleton(cfg Config, fault spec.Fault) v1alpha1.ConformanceReport {
 type session struct {
 	cfg      Config
 	recorder *behaviour.Recorder
+	judges   *behaviour.Judge
 	err      error
 }
 
@@ -277,7 +301,10 @@ func labels(b behaviour.Behaviour, stage string) ginkgo.Labels {
 	area, _, _ := strings.Cut(b.ID, ".")
 	out := ginkgo.Labels{
 		"id:" + b.ID, "area:" + area, "level:" + string(b.Level), "profile:" + string(b.Profile),
-		"stage:" + stage, "latency:0ms", "cost:" + fmt.Sprintf("%.1f", b.Cost),
+		"stage:" + stage, "cost:" + fmt.Sprintf("%.1f", b.Cost()),
+	}
+	for _, d := range b.Delays() {
+		out = append(out, "latency:"+d.String())
 	}
 	for _, n := range b.Needs {
 		out = append(out, "needs:"+string(n))
@@ -298,7 +325,7 @@ func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
 		// keeps them: what they are worth is judged below.
 		<-done
 	}
-	verdict, err := behaviour.JudgeOne(s.cfg.Out, b.ID)
+	verdict, err := s.judges.Of(b.ID)
 	if err != nil {
 		ginkgo.Fail("Error: " + err.Error())
 	}

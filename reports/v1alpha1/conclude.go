@@ -50,6 +50,14 @@ func (r *ConformanceReport) Conclude() {
 	if len(r.Errors) > 0 {
 		verdict = spec.Worse(verdict, spec.Error)
 	}
+	if r.Matrix != nil {
+		// It shows something about the suite: each cell is as it was written
+		// down, or the suite can't be believed.
+		verdict, shown = spec.Worse(verdict, spec.Pass), true
+		if len(r.Matrix.Problems) > 0 {
+			verdict = spec.Worse(verdict, spec.Fail)
+		}
+	}
 	switch {
 	case verdict == spec.Skipped && shown: // only levels that don't decide were judged
 		verdict = spec.Pass

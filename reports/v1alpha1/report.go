@@ -51,6 +51,10 @@ type ConformanceReport struct {
 	Scenarios  []Scenario  `json:"scenarios,omitempty"`
 	Behaviours []Behaviour `json:"behaviours,omitempty"`
 	Controls   []Control   `json:"controls,omitempty"`
+	// Matrix is the kill matrix, in a run that proves the suite itself.
+	Matrix *Matrix `json:"matrix,omitempty"`
+	// Timing is what the run took.
+	Timing *Timing `json:"timing,omitempty"`
 	// Errors are what went wrong with the run as a whole.
 	Errors []string `json:"errors,omitempty"`
 	// Summary, Verdict and ExitCode follow from the rest: see Conclude.
@@ -188,10 +192,73 @@ type Scenario struct {
 	Streams      []Stream      `json:"streams,omitempty"`
 	Ledger       *Ledger       `json:"ledger,omitempty"`
 	Pressure     []Pressure    `json:"pressure,omitempty"`
+	// Fault is what broke the reference component in it.
+	Fault  spec.Fault     `json:"fault,omitempty"`
+	Timing ScenarioTiming `json:"timing"`
 	// Notes say what the history lacks, and what is odd about it.
 	Notes []string `json:"notes,omitempty"`
 	// Error is why the scenario was not recorded to its end.
 	Error string `json:"error,omitempty"`
+}
+
+// ScenarioTiming is what one recording took.
+type ScenarioTiming struct {
+	// Alone: nothing was recorded beside it.
+	Alone bool     `json:"alone,omitempty"`
+	Wall  Duration `json:"wall,omitempty"`
+	// Gate is from the begin to the disturbance: bringing the pods up, the
+	// steady gate and the baseline.
+	Gate Duration `json:"gate,omitempty"`
+	// Longest is the longest D to exit of its terminations.
+	Longest Duration `json:"longest,omitempty"`
+	// CPU is what its clients and backends used, as they say themselves.
+	CPU Duration `json:"cpu,omitempty"`
+}
+
+// Timing is what a run's recordings took together.
+type Timing struct {
+	// Wall is from the first recording's begin to the last one's end.
+	Wall Duration `json:"wall"`
+	// Bound is what they can't take less than: gate + longest D-to-exit + P,
+	// summed over what runs alone, plus the larger of the longest other
+	// recording and of the others' CPU at Cores.
+	Bound Duration `json:"bound"`
+	// Cores is how much of the machine the recordings may take.
+	Cores float64 `json:"cores"`
+}
+
+// Matrix is what became of the faults of a run that proves the suite itself.
+type Matrix struct {
+	// Kind is diagonal or full.
+	Kind string      `json:"kind"`
+	Rows []MatrixRow `json:"rows,omitempty"`
+	// Problems are cells that are not as they were written down, holes, and
+	// behaviours that nothing tells apart. None may be left.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// MatrixRow is one fault.
+type MatrixRow struct {
+	Fault     spec.Fault `json:"fault"`
+	Component string     `json:"component,omitempty"`
+	Does      string     `json:"does,omitempty"`
+	// Cells are the behaviours of the scenarios that the fault was recorded
+	// in; another behaviour's cell was not recorded.
+	Cells []MatrixCell `json:"cells,omitempty"`
+}
+
+// MatrixCell is what one behaviour made of one fault.
+type MatrixCell struct {
+	Behaviour string       `json:"behaviour"`
+	Scenario  string       `json:"scenario"`
+	Verdict   spec.Verdict `json:"verdict"`
+	// Expected was written down before; Why says why, where it is neither
+	// the fault's own kill nor a pass.
+	Expected spec.Verdict `json:"expected"`
+	Why      string       `json:"why,omitempty"`
+	// Reason and Culprits are the verdict's.
+	Reason   string `json:"reason,omitempty"`
+	Culprits int    `json:"culprits,omitempty"`
 }
 
 // Span is a stretch of wall-clock time, for people: no verdict rests on it.

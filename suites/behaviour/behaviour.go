@@ -48,11 +48,24 @@ type Behaviour struct {
 	// BrokenBy are faults that must make it fail.
 	BrokenBy []spec.Fault
 
-	// Cost is the CPU that its traffic takes on both sides, in cores.
-	Cost float64
 	// Resolution is the finest time that its verdict rests on; the
 	// generator may miss its schedule by a third of it.
 	Resolution time.Duration
+}
+
+// Cost is about how much CPU its traffic takes on both sides, in cores.
+func (b Behaviour) Cost() float64 { return cost(b.Topology, b.Traffic, b.Pressure) }
+
+// Delays are the one-way delays of the paths that its traffic takes.
+func (b Behaviour) Delays() []time.Duration {
+	var out []time.Duration
+	for _, p := range b.Traffic {
+		if !slices.Contains(out, p.Delay) {
+			out = append(out, p.Delay)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Topology is what a scenario deploys. It is comparable: equal topologies
@@ -157,8 +170,8 @@ func Validate(all []Behaviour) error {
 		if len(b.Traffic) == 0 {
 			bug("no traffic")
 		}
-		if b.Cost <= 0 || b.Resolution <= 0 {
-			bug("cost and resolution must be above 0")
+		if b.Resolution <= 0 {
+			bug("the resolution must be above 0")
 		}
 		if b.Topology.Replicas < 1 || b.Topology.Grace <= 0 {
 			bug("the topology needs replicas and a grace period")

@@ -22,7 +22,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	out := v1alpha1.Scenario{
 		Name: s.Name, Topology: s.Topology.String(), Disruption: s.Disrupt.String(),
 		Recorded: v1alpha1.Span{From: r.meta.From, To: r.meta.To}, Behaviours: s.Behaviours,
-		Error: r.meta.Error,
+		Fault: s.Fault, Error: r.meta.Error,
 	}
 	if !r.recorded {
 		out.Notes = append(out.Notes, "not recorded")
@@ -51,9 +51,18 @@ func (r recording) describe() v1alpha1.Scenario {
 // String tells the topology in words.
 func (t Topology) String() string {
 	s := fmt.Sprintf("%d pods of the app; from D on ready and accepting for %s, then accepting for %s more; grace period %s", t.Replicas, t.MinDrain, t.Unready, t.Grace)
-	if t.MinReady > 0 {
-		s += fmt.Sprintf("; minReadySeconds %d", int(t.MinReady.Seconds()))
+	say := func(when bool, format string, args ...any) {
+		if when {
+			s += "; " + fmt.Sprintf(format, args...)
+		}
 	}
+	say(t.Hook > 0, "a preStop hook of %s", t.Hook)
+	say(t.HookFails, "which fails")
+	say(t.MinReady > 0, "minReadySeconds %d", int(t.MinReady.Seconds()))
+	say(t.Unavailable > 0, "%d at a time may be unavailable", t.Unavailable)
+	say(t.Liveness > 0, "a liveness probe each %s", t.Liveness)
+	say(t.Budget > 0, "a PodDisruptionBudget of %d", t.Budget)
+	say(t.Apart, "one on a node")
 	return s
 }
 

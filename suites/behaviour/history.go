@@ -27,6 +27,8 @@ type Run struct {
 	Report v1alpha1.ConformanceReport `json:"report"`
 	// Plan are the scenarios that the run meant to record.
 	Plan []Scenario `json:"plan"`
+	// Matrix says that the plan breaks each scenario by a fault of its own.
+	Matrix Matrix `json:"matrix,omitempty"`
 	// Skipped are selected behaviours that the stage can't carry, by reason.
 	Skipped map[string]string `json:"skipped,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -27,7 +28,7 @@ func readAll(dir string) (*judgement, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	j := &judgement{}
+	j := &judgement{fault: run.Report.Settings.Fault}
 	for _, s := range run.Plan {
 		r, err := readRecording(dir, s, run.Report.Settings.P.D())
 		if err != nil {
@@ -38,27 +39,43 @@ func readAll(dir string) (*judgement, Run, error) {
 	return j, run, nil
 }
 
-// JudgeOne judges one behaviour of a run whose control and whose own scenario
-// were recorded.
-func JudgeOne(dir, id string) (v1alpha1.Behaviour, error) {
-	run, err := readRun(dir)
-	if err != nil {
-		return v1alpha1.Behaviour{}, err
-	}
+// Judge judges the behaviours of a run one by one while it is recorded. Each
+// history is read once. It is safe for concurrent use.
+type Judge struct {
+	dir string
+	run Run
+
+	mu   sync.Mutex
+	read map[string]recording
+}
+
+// NewJudge makes a judge of what a recorder records.
+func NewJudge(r *Recorder) *Judge {
+	return &Judge{dir: r.cfg.Dir, run: r.run, read: map[string]recording{}}
+}
+
+// Of judges one behaviour whose own scenario, and the control, were recorded.
+func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	b, ok := Find(id)
 	if !ok {
 		return v1alpha1.Behaviour{}, fmt.Errorf("no behaviour is called %q", id)
 	}
-	j := &judgement{}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j := &judgement{fault: k.run.Report.Settings.Fault}
 	own := -1
-	for _, s := range run.Plan {
+	for _, s := range k.run.Plan {
 		mine := slices.Contains(s.Behaviours, id)
 		if !mine && !s.Control() {
 			continue
 		}
-		r, err := readRecording(dir, s, run.Report.Settings.P.D())
-		if err != nil {
-			return v1alpha1.Behaviour{}, err
+		r, seen := k.read[s.Name]
+		if !seen {
+			var err error
+			if r, err = readRecording(k.dir, s, k.run.Report.Settings.P.D()); err != nil {
+				return v1alpha1.Behaviour{}, err
+			}
+			k.read[s.Name] = r
 		}
 		if mine {
 			own = len(j.recs)
@@ -103,8 +120,14 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 
 // judgement judges recordings one by one, and then what lies between them.
 type judgement struct {
-	recs []recording
+	// fault is the run's own: scenarios with another are of its matrix.
+	fault spec.Fault
+	recs  []recording
 }
+
+// ofMatrix says whether a recording is a row of the kill matrix, and no
+// evidence about the system.
+func (j *judgement) ofMatrix(r recording) bool { return r.meta.Scenario.Fault != j.fault }
 
 // blind are the streams that the control did not see a death on, and why.
 // Without a recorded control every stream is blind.
@@ -112,7 +135,7 @@ func (j *judgement) blind() func(stream string) string {
 	seen := map[string]int{}
 	why := "no control was recorded: nobody knows whether this stream can see a death"
 	for _, r := range j.recs {
-		if !r.meta.Scenario.Control() || !r.recorded {
+		if !r.meta.Scenario.Control() || !r.recorded || j.ofMatrix(r) {
 			continue
 		}
 		if d := r.doubt(); d != "" {
@@ -258,6 +281,9 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	}
 	var blindness []string
 	for _, p := range b.Traffic {
+		if !p.Sights() {
+			continue
+		}
 		if why := blind(p.Key()); why != "" {
 			blindness = append(blindness, why)
 		}
@@ -293,6 +319,9 @@ func (j *judgement) verdicts() ([]v1alpha1.Behaviour, error) {
 	var out []v1alpha1.Behaviour
 	blind := j.blind()
 	for _, r := range j.recs {
+		if j.ofMatrix(r) {
+			continue
+		}
 		for _, id := range r.meta.Scenario.Behaviours {
 			b, ok := Find(id)
 			if !ok {
@@ -321,8 +350,20 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	}
 	report.Scenarios, report.Controls = nil, nil
 	var spread []time.Duration
-	for _, r := range j.recs {
-		report.Scenarios = append(report.Scenarios, r.describe())
+	var from, to time.Time
+	for i, r := range j.recs {
+		sc := r.describe()
+		sc.Timing = r.timing(i)
+		report.Scenarios = append(report.Scenarios, sc)
+		if r.recorded && (from.IsZero() || r.meta.From.Before(from)) {
+			from = r.meta.From
+		}
+		if r.meta.To.After(to) {
+			to = r.meta.To
+		}
+		if j.ofMatrix(r) {
+			continue
+		}
 		report.Controls = append(report.Controls, r.controls()...)
 		if r.recorded {
 			spread = append(spread, assertions.Propagation(r.scene.Terminations)...)
@@ -332,6 +373,10 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 				report.Egress.NoRouteOtherNode += other
 			}
 		}
+	}
+	report.Timing = j.timings(report.Settings.P.D(), to.Sub(from))
+	if report.Matrix, err = j.matrix(run.Matrix, j.blind()); err != nil {
+		return err
 	}
 	report.Propagation = nil
 	if len(spread) > 0 {

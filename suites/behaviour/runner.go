@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -71,10 +70,9 @@ type Config struct {
 	Stage Stage
 	// Dir is the report's directory. It must not hold another run.
 	Dir string
-	// Selected are the behaviours; Fault breaks the reference component.
+	// Selected are the behaviours, How says in which way they are recorded.
 	Selected []Behaviour
-	Fault    spec.Fault
-	Isolate  bool
+	How      How
 	// Report is the skeleton of the report: what was asked for.
 	Report v1alpha1.ConformanceReport
 	// Progress is told what is being done, for people.
@@ -99,8 +97,8 @@ type Recorder struct {
 	run  Run
 	done map[string]chan struct{}
 
-	mu        sync.Mutex
-	remaining map[string]time.Duration
+	mu    sync.Mutex
+	ended map[string]bool
 }
 
 // NewRecorder plans a run. What a stage can't carry is skipped with its
@@ -109,8 +107,8 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if err := Validate(Catalogue()); err != nil {
 		return nil, fmt.Errorf("the catalogue is broken: %w", err)
 	}
-	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, remaining: map[string]time.Duration{}}
-	r.run = Run{Report: cfg.Report, Skipped: map[string]string{}}
+	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, ended: map[string]bool{}}
+	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]string{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
 		if why := cfg.Stage.Skip(b); why != "" {
@@ -122,10 +120,9 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if len(take) == 0 {
 		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
 	}
-	r.run.Plan = Fold(WithControl(take), cfg.Fault, cfg.Isolate)
+	r.run.Plan = Plan(take, cfg.How)
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
-		r.remaining[s.Name] = s.Estimate()
 	}
 	return r, nil
 }
@@ -200,17 +197,21 @@ func (r *Recorder) save() error {
 	return writeJSON(filepath.Join(r.cfg.Dir, runFile), r.run)
 }
 
-// recordAll records the control alone and then the rest side by side, as far
-// as their CPU cost allows.
+// alone says whether a scenario, the n-th of its plan, shares the cluster with
+// no other: the control, which is first, and what other scenarios would feel.
+func alone(n int, s Scenario) bool { return n == 0 && s.Control() || s.Disrupt.NodeWide() }
+
+// recordAll records the control alone, then what can run side by side, as far
+// as its CPU cost allows, then what can't.
 func (r *Recorder) recordAll(ctx context.Context) {
 	const milli = 1000
-	capacity := int64(float64(runtime.NumCPU()) * share * milli)
-	gate := semaphore.NewWeighted(capacity)
+	all := int64(capacity() * milli)
+	gate := semaphore.NewWeighted(all)
 	var wg sync.WaitGroup
 	for i, s := range r.run.Plan {
-		weight := min(int64(s.Cost*milli), capacity)
-		if s.Control() {
-			weight = capacity
+		weight := min(int64(s.Cost*milli), all)
+		if alone(i, s) {
+			weight = all
 		}
 		if err := gate.Acquire(ctx, weight); err != nil {
 			close(r.done[s.Name])
@@ -250,7 +251,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
 		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
 	}
 	r.mu.Lock()
-	delete(r.remaining, s.Name)
+	r.ended[s.Name] = true
 	r.mu.Unlock()
 }
 
@@ -337,10 +338,7 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 		return
 	}
 	r.mu.Lock()
-	left := time.Duration(0)
-	for _, d := range r.remaining {
-		left += d
-	}
+	left := Predict(slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] }))
 	r.mu.Unlock()
 	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: left, Samples: samples, Failed: failed})
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type Scenario struct {
 	Traffic    []load.Profile     `json:"traffic"`
 	Pressure   float64            `json:"pressure,omitempty"`
 	Behaviours []string           `json:"behaviours"`
-	// Cost is the largest of its behaviours', in cores.
+	// Cost is about how much CPU its traffic takes on both sides, in cores.
 	Cost float64 `json:"cost"`
 	// Resolution is the finest of its behaviours'.
 	Resolution time.Duration `json:"resolution"`
@@ -38,9 +39,10 @@ type Scenario struct {
 // that every stream of the run must see.
 func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }
 
-// Fold folds behaviours into scenarios, the control first. With isolate each
-// behaviour is recorded apart. The control takes the union of everybody's
-// traffic, because a blind stream makes its behaviours Inconclusive.
+// Fold folds behaviours into scenarios, in the order in which they are best
+// recorded. With isolate each behaviour is recorded apart. The control takes
+// the union of everybody's traffic, because a blind stream makes its
+// behaviours Inconclusive.
 func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	type key struct {
 		t Topology
@@ -63,31 +65,87 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 		s.Behaviours = append(s.Behaviours, b.ID)
 		s.Traffic = union(s.Traffic, b.Traffic)
 		s.Pressure = max(s.Pressure, b.Pressure)
-		s.Cost = max(s.Cost, b.Cost)
 		s.Resolution = min(s.Resolution, b.Resolution)
 	}
 	out := make([]Scenario, 0, len(order))
 	for _, k := range order {
 		s := *byKey[k]
 		if s.Control() {
-			for _, b := range selected {
-				s.Traffic = union(s.Traffic, sighting(b.Traffic))
-			}
+			s.Traffic = sightings(s.Traffic, selected)
 		}
-		slices.Sort(s.Behaviours)
-		s.Name = s.name()
-		out = append(out, s)
+		out = append(out, s.finished())
 	}
-	slices.SortStableFunc(out, func(a, b Scenario) int {
-		if a.Control() != b.Control() {
-			if a.Control() {
-				return -1
-			}
+	inOrder(out)
+	return out
+}
+
+// finished fills in what follows from the rest.
+func (s Scenario) finished() Scenario {
+	slices.Sort(s.Behaviours)
+	s.Cost = cost(s.Topology, s.Traffic, s.Pressure)
+	s.Name = s.name()
+	return s
+}
+
+// inOrder puts the control first, because the rest is worth nothing without
+// it; then what runs side by side, the longest first, so that no long one is
+// left alone at the end; then what can only run alone.
+func inOrder(all []Scenario) {
+	place := func(s Scenario) int {
+		switch {
+		case s.Control() && s.Fault == "":
+			return 0
+		case s.Disrupt.NodeWide():
+			return 2
+		default:
 			return 1
 		}
-		return cmp.Compare(a.Name, b.Name)
+	}
+	slices.SortStableFunc(all, func(a, b Scenario) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(b.Estimate(), a.Estimate()), cmp.Compare(a.Name, b.Name))
 	})
-	return out
+}
+
+// What a request costs on both sides, in cores at one request per second, as
+// the agents' own accounts of a run add up (README of suites/behaviour says
+// how it was measured), and what a standing scenario costs besides.
+const (
+	costNew    = 0.0013
+	costReused = 0.0008
+	costSlow   = 0.003
+	costIdle   = 0.05
+)
+
+// cost is about how much CPU a scenario takes on both sides, in cores: what
+// runs side by side is admitted by it.
+func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
+	sum := costIdle + pressure*costReused
+	for _, p := range traffic {
+		rate := p.Rate
+		switch {
+		case p.Path == load.Direct:
+			rate *= float64(t.Replicas)
+		case p.Path.PerNode():
+			rate *= 2
+		}
+		switch {
+		case p.Takes > 0:
+			sum += rate * costSlow
+		case p.Conns == load.Reused:
+			sum += rate * costReused
+		default:
+			sum += rate * costNew
+		}
+	}
+	return math.Round(sum*100) / 100
+}
+
+// sightings is the traffic of a control that answers for behaviours.
+func sightings(own []load.Profile, of []Behaviour) []load.Profile {
+	for _, b := range of {
+		own = union(own, sighting(b.Traffic))
+	}
+	return own
 }
 
 // sighting is traffic that surely shows a death, without starving anybody.
@@ -98,6 +156,9 @@ func sighting(ps []load.Profile) []load.Profile {
 	const inflight, standIn = 24, 2 * time.Second
 	var out []load.Profile
 	for _, p := range ps {
+		if !p.Sights() {
+			continue
+		}
 		p.Rate = min(p.Rate, 60)
 		if p.Conns == load.Reused && p.Op == load.Get {
 			out = append(out, p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
@@ -109,24 +110,54 @@ const DeafClients spec.Fault = "deaf-clients"
 
 // Faults are all switches that `--fault` knows.
 func Faults() []fixtures.Fault {
-	return slices.Concat(echo.Faults(), slicewriter.Faults(), disrupt.Faults(), []fixtures.Fault{{
+	return slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults(), disrupt.Faults(), []fixtures.Fault{{
 		Name: DeafClients, Component: "the suite's recorder",
 		Does: "drops every failed sample, as a client does that retries behind your back", Breaks: []string{"pod.abrupt-death"},
 	}})
 }
 
+// ending is about how long a pod takes from its deletion to its end.
+func (t Topology) ending() time.Duration {
+	leaves := t.Hook + t.MinDrain + t.Unready + time.Second
+	if t.Deadline > t.Grace {
+		return t.Grace + time.Second // there is work that only K ends
+	}
+	return leaves
+}
+
 // Estimate is about how long the recording takes, for people who wait.
 func (s Scenario) Estimate() time.Duration {
-	const up, steady, stop = 10 * time.Second, 4 * time.Second, 12 * time.Second
-	ending := s.Topology.MinDrain + s.Topology.Unready + time.Second
+	const up, steady, stop = 8 * time.Second, 4 * time.Second, 4 * time.Second
+	const replaced = 2 * time.Second
+	const ways = 5
+	t := s.Topology
+	ending, replicas := t.ending(), time.Duration(t.Replicas)
+	hits := time.Duration(1)
+	if s.Disrupt.Serial {
+		hits = time.Duration(s.Disrupt.Targets)
+	}
 	var disruption time.Duration
 	switch s.Disrupt.Kind {
-	case disrupt.Delete:
-		disruption = time.Duration(s.Disrupt.Targets) * (ending + 2*time.Second)
-	case disrupt.RollOut:
-		disruption = time.Duration(s.Topology.Replicas)*(s.Topology.MinReady+1500*time.Millisecond) + ending
-	default:
+	case disrupt.None:
+		disruption = s.Disrupt.For
+	case disrupt.Kill, disrupt.Signal:
 		disruption = 5 * time.Second
+	case disrupt.Push:
+		disruption = time.Duration(max(1, s.Disrupt.Times)) * time.Second
+	case disrupt.Delete, disrupt.DrainCall, disrupt.ScaleDown:
+		disruption = hits * (ending + replaced)
+	case disrupt.EveryWay:
+		disruption = (ways + replicas) * (ending + replaced)
+	case disrupt.NodeShutdown:
+		disruption = ending + 30*time.Second
+	case disrupt.RollOut:
+		disruption = replicas*(t.MinReady+replaced) + ending
+		if t.Unavailable > 0 {
+			disruption = replicas * (t.MinReady + replaced + ending)
+		}
 	}
-	return up + steady + baselineFor + disruption + tailFor + stop
+	if s.Disrupt.Midway == disrupt.ControlPlaneOutage || s.Disrupt.Midway == disrupt.RestartProxy {
+		disruption += 10 * time.Second
+	}
+	return up + steady + baselineFor + disruption + tailFor + 3*time.Second + stop
 }

@@ -28,11 +28,15 @@ type Expectation struct {
 	Verdicts map[string]Verdict `json:"verdicts"`
 }
 
-// Verdict is what must be said of one behaviour.
+// Verdict is what must be said of one behaviour. A behaviour of which nothing
+// is written down must pass.
 type Verdict struct {
 	Verdict spec.Verdict `json:"verdict"`
 	// Reason is part of the reason that an Inconclusive must give.
 	Reason string `json:"reason,omitempty"`
+	// Why must be said where the fault makes a behaviour fail that it does not
+	// name, or Inconclusive.
+	Why string `json:"why,omitempty"`
 }
 
 // Expected returns what a fault must do; fs.ErrNotExist where nothing is
@@ -55,6 +59,47 @@ func Expected(fault spec.Fault) (Expectation, error) {
 	return e, nil
 }
 
+// Of is what must be said of a behaviour.
+func (e Expectation) Of(id string) Verdict {
+	if v, ok := e.Verdicts[id]; ok {
+		return v
+	}
+	return Verdict{Verdict: spec.Pass}
+}
+
+// Check fills in what was expected of each cell of a kill matrix, and lists
+// what is otherwise. kills are the behaviours that each fault names.
+func Check(m *v1alpha1.Matrix, kills map[spec.Fault][]string) {
+	for i := range m.Rows {
+		row := &m.Rows[i]
+		e, err := Expected(row.Fault)
+		if err != nil {
+			m.Problems = append(m.Problems, err.Error())
+		}
+		for k := range row.Cells {
+			c := &row.Cells[k]
+			want := e.Of(c.Behaviour)
+			c.Expected, c.Why = want.Verdict, want.Why
+			named := slices.Contains(kills[row.Fault], c.Behaviour)
+			wrong := func(format string, args ...any) {
+				m.Problems = append(m.Problems, fmt.Sprintf("%s under %s: ", c.Behaviour, row.Fault)+fmt.Sprintf(format, args...))
+			}
+			switch {
+			case c.Verdict != want.Verdict:
+				wrong("%s, expected %s. %s", c.Verdict, want.Verdict, c.Reason)
+			case !strings.Contains(c.Reason, want.Reason):
+				wrong("%s for another reason than %q: %s", c.Verdict, want.Reason, c.Reason)
+			case c.Verdict == spec.Fail && c.Culprits == 0:
+				wrong("failed without a culprit: that is no kill")
+			case named && c.Verdict != spec.Fail:
+				wrong("%s, and the fault is there to make it fail", c.Verdict)
+			case !named && want.Verdict != spec.Pass && want.Why == "":
+				wrong("%s without a written reason", c.Verdict)
+			}
+		}
+	}
+}
+
 // Compare says how a report differs from what was expected; nil if it does
 // not. A behaviour that the run did not select is not missed.
 func Compare(e Expectation, r *v1alpha1.ConformanceReport) error {
@@ -65,16 +110,9 @@ func Compare(e Expectation, r *v1alpha1.ConformanceReport) error {
 	got := map[string]v1alpha1.Behaviour{}
 	for _, b := range r.Behaviours {
 		got[b.ID] = b
-		if _, ok := e.Verdicts[b.ID]; !ok {
-			bugs = append(bugs, fmt.Errorf("%s: %s, and nothing is written down for it", b.ID, b.Verdict))
-		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.Verdicts)) {
-		b, ok := got[id]
-		if !ok {
-			continue
-		}
-		want := e.Verdicts[id]
+	for _, id := range slices.Sorted(maps.Keys(got)) {
+		b, want := got[id], e.Of(id)
 		switch {
 		case b.Verdict != want.Verdict:
 			bugs = append(bugs, fmt.Errorf("%s: %s, expected %s. %s", id, b.Verdict, want.Verdict, b.Reason))

@@ -37,6 +37,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
 	BrokenBy:   []spec.Fault{disrupt.KillMisses, behaviour.DeafClients},
-	Cost:       0.6,
 	Resolution: 20 * time.Millisecond,
 })

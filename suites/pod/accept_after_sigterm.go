@@ -44,6 +44,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},
 	BrokenBy:   []spec.Fault{echo.CloseListener, echo.ExitOnSigterm},
-	Cost:       0.6,
 	Resolution: 20 * time.Millisecond,
 })

@@ -50,6 +50,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.CompletesInflight()},
 	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.ExitOnSigterm},
-	Cost:       0.5,
 	Resolution: 60 * time.Millisecond,
 })

@@ -41,6 +41,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.ServesWhileAccepting()},
 	BrokenBy:   []spec.Fault{echo.UnreadyOnSigterm, echo.ListenerBeforeReady},
-	Cost:       0.4,
 	Resolution: 20 * time.Millisecond,
 })

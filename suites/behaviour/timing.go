@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+// capacity is how much of the machine the scenarios that run side by side may
+// take together, in cores.
+func capacity() float64 { return float64(runtime.NumCPU()) * share }
+
+// Predict is about how long recording the scenarios of a plan takes, or those
+// that are left of it: what runs alone, and then what runs side by side.
+func Predict(plan []Scenario) time.Duration {
+	var apart, longest time.Duration
+	var work float64 // in core seconds
+	for i, s := range plan {
+		d := s.Estimate()
+		if alone(i, s) {
+			apart += d
+			continue
+		}
+		longest = max(longest, d)
+		work += min(s.Cost, capacity()) * d.Seconds()
+	}
+	return apart + max(longest, time.Duration(work/capacity()*float64(time.Second)))
+}
+
+// timing is what a recording took, and of what.
+func (r recording) timing(n int) v1alpha1.ScenarioTiming {
+	c := r.scene
+	out := v1alpha1.ScenarioTiming{Alone: alone(n, r.meta.Scenario), Wall: v1alpha1.Duration(r.meta.To.Sub(r.meta.From))}
+	out.Gate = v1alpha1.Duration(c.Disturbed)
+	for _, t := range c.Terminations {
+		if t.Exit.Known() {
+			out.Longest = max(out.Longest, v1alpha1.Duration(t.Exit.At-t.Drain.At))
+		}
+	}
+	// Each event counts from its process's start: the last one of each has
+	// all of it.
+	used := map[string]time.Duration{}
+	for _, e := range c.Timeline.EventsOf(timeline.CPU, "") {
+		if d, err := time.ParseDuration(e.Attrs["cpu"]); err == nil {
+			used[e.Source+e.Subject] = max(used[e.Source+e.Subject], d)
+		}
+	}
+	for _, d := range used {
+		out.CPU += v1alpha1.Duration(d)
+	}
+	return out
+}
+
+// timings adds up what the run took, and what it can't have taken less than:
+// gate + longest D-to-exit + P, summed over what runs alone, plus the larger of
+// the longest other scenario and of what the others' CPU takes at the share of
+// the machine that they may have.
+func (j *judgement) timings(p, wall time.Duration) *v1alpha1.Timing {
+	out := &v1alpha1.Timing{Wall: v1alpha1.Duration(wall), Cores: capacity()}
+	var apart, longest, cpu v1alpha1.Duration
+	for i, r := range j.recs {
+		if !r.recorded {
+			continue
+		}
+		t := r.timing(i)
+		if t.Alone {
+			apart += t.Gate + t.Longest + v1alpha1.Duration(p)
+			continue
+		}
+		longest = max(longest, t.Wall)
+		cpu += t.CPU
+	}
+	out.Bound = apart + max(longest, v1alpha1.Duration(float64(cpu)/capacity()))
+	return out
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meta_test
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"testing"
+
+	_ "github.com/lastcall-dev/lastcall/suites/all"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/meta"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Each fault that a behaviour names has its expectation, which agrees with
+// what the component says that it breaks, and with what the behaviours say.
+func TestExpectationsSpeakOfTheCatalogue(t *testing.T) {
+	names := map[spec.Fault][]string{}
+	for _, b := range behaviour.Catalogue() {
+		for _, f := range b.BrokenBy {
+			names[f] = append(names[f], b.ID)
+		}
+	}
+	for _, f := range behaviour.Faults() {
+		if len(f.Breaks) == 0 {
+			continue
+		}
+		e, err := meta.Expected(f.Name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for id := range e.Verdicts {
+			if _, ok := behaviour.Find(id); !ok {
+				t.Errorf("%s: %q is no behaviour", f.Name, id)
+			}
+		}
+		for _, id := range f.Breaks {
+			if e.Of(id).Verdict != spec.Fail {
+				t.Errorf("%s: the component says that it breaks %s, the expectation says %s", f.Name, id, e.Of(id).Verdict)
+			}
+		}
+		for _, id := range names[f.Name] {
+			if !slices.Contains(f.Breaks, id) {
+				t.Errorf("%s names the fault %s, which does not say that it breaks it", id, f.Name)
+			}
+		}
+	}
+	if _, err := meta.Expected("no-such-fault"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an unknown fault: %v", err)
+	}
+}
