@@ -99,6 +99,10 @@ func (c *Cluster) Image() string { return c.record.Image }
 // IPFamily is IPv4, IPv6 or Dual.
 func (c *Cluster) IPFamily() string { return c.record.IPFamily }
 
+// KubeProxy is the mode that kube-proxy was made to run in: IPTables, NFTables or
+// IPVS.
+func (c *Cluster) KubeProxy() string { return c.record.KubeProxy }
+
 // Kubeconfig is a file of ours, with this cluster alone in it.
 func (c *Cluster) Kubeconfig() string { return c.record.Kubeconfig }
 

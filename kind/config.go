@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
@@ -21,6 +22,7 @@ import (
 const (
 	DefaultKubernetes = "1.34"
 	DefaultNodes      = 3
+	DefaultKubeProxy  = IPTables
 )
 
 // IP families of Config.
@@ -28,6 +30,13 @@ const (
 	IPv4 = "ipv4"
 	IPv6 = "ipv6"
 	Dual = "dual"
+)
+
+// kube-proxy modes of Config, as kube-proxy itself calls them.
+const (
+	IPTables = "iptables"
+	NFTables = "nftables"
+	IPVS     = "ipvs"
 )
 
 // Config says what cluster is wanted.
@@ -45,6 +54,9 @@ type Config struct {
 	// IPFamily is IPv4, IPv6 or Dual. Default: Dual if the host has IPv6, else
 	// IPv4.
 	IPFamily string
+	// KubeProxy is IPTables, NFTables or, where the kernel has it, IPVS.
+	// Default: IPTables.
+	KubeProxy string
 	// Kubeconfig is a file that does not exist yet. Default: one in our own
 	// state folder. Never the user's own.
 	Kubeconfig string
@@ -72,10 +84,26 @@ func (c Config) withDefaults() Config {
 	if c.Kubernetes == "" && c.Image == "" {
 		c.Kubernetes = DefaultKubernetes
 	}
+	if c.KubeProxy == "" {
+		c.KubeProxy = DefaultKubeProxy
+	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
 	return c
+}
+
+// Check refuses what Up would refuse without a look at the container engine and
+// at what stands already. Errors are one line, and say what there is.
+func (c Config) Check() error {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.KubeProxy == IPVS {
+		return kernelHasIPVS(os.DirFS("/"))
+	}
+	return nil
 }
 
 // check refuses what is wrong whatever the machine looks like.
@@ -96,6 +124,9 @@ func (c Config) check() error {
 	}
 	if !slices.Contains([]string{"", IPv4, IPv6, Dual}, c.IPFamily) {
 		return fmt.Errorf("IP family %q: %s, %s and %s are possible", c.IPFamily, IPv4, IPv6, Dual)
+	}
+	if !slices.Contains([]string{IPTables, NFTables, IPVS}, c.KubeProxy) {
+		return fmt.Errorf("kube-proxy mode %q: %s, %s and %s are possible", c.KubeProxy, IPTables, NFTables, IPVS)
 	}
 	return nil
 }
@@ -150,6 +181,8 @@ func sameVersion(wanted, is string) bool {
 // release: tags move.
 var kindest = map[string]string{
 	"v1.34.11": "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
+	"v1.35.8":  "kindest/node:v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
+	"v1.36.4":  "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
 }
 
 // imageSources are the places where a Kubernetes version can come from.
@@ -189,24 +222,33 @@ type host struct {
 	noResource bool
 }
 
+// shutdownGraceCritical is the part of nodeimage.ShutdownGrace that is kept for
+// critical pods, which the kubelet ends last: 25 s are left for all others.
+const shutdownGraceCritical = 15 * time.Second
+
 // render makes kind's configuration.
-func render(nodes int, image, family string, ranges ranges, host host) *v1alpha4.Cluster {
+func render(r record, host host) *v1alpha4.Cluster {
 	cluster := &v1alpha4.Cluster{
 		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
 		Networking: v1alpha4.Networking{
-			IPFamily:      v1alpha4.ClusterIPFamily(family),
-			PodSubnet:     joinPrefixes(ranges.Pods),
-			ServiceSubnet: joinPrefixes(ranges.Services),
-			KubeProxyMode: v1alpha4.IPTablesProxyMode,
+			IPFamily:      v1alpha4.ClusterIPFamily(r.IPFamily),
+			PodSubnet:     joinPrefixes(r.Ranges.Pods),
+			ServiceSubnet: joinPrefixes(r.Ranges.Services),
+			KubeProxyMode: v1alpha4.ProxyMode(r.KubeProxy),
 		},
 	}
-	for i := range nodes {
+	for i := range r.Nodes {
 		role := v1alpha4.WorkerRole
 		if i == 0 {
 			role = v1alpha4.ControlPlaneRole
 		}
-		cluster.Nodes = append(cluster.Nodes, v1alpha4.Node{Role: role, Image: image})
+		cluster.Nodes = append(cluster.Nodes, v1alpha4.Node{Role: role, Image: r.Image})
 	}
+	// A kubelet that finds no logind, as in kindest/node, logs that and goes on
+	// without ("The shutdown manager is not critical for kubelet",
+	// pkg/kubelet/kubelet.go of v1.34.4 to v1.36.3).
+	cluster.KubeadmConfigPatches = append(cluster.KubeadmConfigPatches, fmt.Sprintf(
+		"kind: KubeletConfiguration\nshutdownGracePeriod: %s\nshutdownGracePeriodCriticalPods: %s\n", nodeimage.ShutdownGrace, shutdownGraceCritical))
 	if host.cgroupV1 {
 		// Since 1.35 the kubelet refuses to start on cgroup v1 unless told
 		// (KEP-5573); 1.34 warns.

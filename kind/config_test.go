@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestCheck(t *testing.T) {
-	good := Config{Name: "a-1", Kubernetes: "1.34", Nodes: 3}
+	good := Config{Name: "a-1", Kubernetes: "1.34", Nodes: 3, KubeProxy: IPTables}
 	with := func(change func(*Config)) Config {
 		c := good
 		change(&c)
@@ -40,7 +40,8 @@ func TestCheck(t *testing.T) {
 		{"too long", with(func(c *Config) { c.Name = strings.Repeat("a", 41) }), "41 characters long: 40"},
 		{"patch release of ours", with(func(c *Config) { c.Kubernetes = "v1.34.4" }), ""},
 		{"patch release of kind's", with(func(c *Config) { c.Kubernetes = "1.34.11" }), ""},
-		{"unknown minor", with(func(c *Config) { c.Kubernetes = "1.29" }), `version "1.29" of Kubernetes is not known here: there are 1.34`},
+		{"every minor", with(func(c *Config) { c.Kubernetes = "1.36" }), ""},
+		{"unknown minor", with(func(c *Config) { c.Kubernetes = "1.20" }), `version "1.20" of Kubernetes is not known here: there are 1.34, 1.34.11, 1.35, 1.35.8, 1.36, 1.36.4`},
 		{"unknown patch", with(func(c *Config) { c.Kubernetes = "1.34.99" }), "is not known here"},
 		{"no version", with(func(c *Config) { c.Kubernetes = "latest" }), "is not known here"},
 		{"no version, with an image", with(func(c *Config) { c.Kubernetes, c.Image = "latest", "x" }), "write it like 1.34"},
@@ -49,7 +50,12 @@ func TestCheck(t *testing.T) {
 		{"ten nodes", with(func(c *Config) { c.Nodes = 10 }), "10 nodes: 1 to 9"},
 		{"one node", with(func(c *Config) { c.Nodes = 1 }), ""},
 		{"family", with(func(c *Config) { c.IPFamily = "dual" }), ""},
-		{"unknown family", with(func(c *Config) { c.IPFamily = "ipx" }), `IP family "ipx"`},
+		{"unknown family", with(func(c *Config) { c.IPFamily = "ipx" }), `IP family "ipx": ipv4, ipv6 and dual are possible`},
+		{"family by number", with(func(c *Config) { c.IPFamily = "5" }), `IP family "5": ipv4, ipv6 and dual are possible`},
+		{"nftables", with(func(c *Config) { c.KubeProxy = "nftables" }), ""},
+		{"ipvs", with(func(c *Config) { c.KubeProxy = "ipvs" }), ""},
+		{"unknown mode", with(func(c *Config) { c.KubeProxy = "foo" }), `kube-proxy mode "foo": iptables, nftables and ipvs are possible`},
+		{"no kube-proxy", with(func(c *Config) { c.KubeProxy = "none" }), `kube-proxy mode "none"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := test.config.check()
@@ -66,7 +72,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	if c := (Config{}).withDefaults(); c.Kubernetes != "1.34" || c.Nodes != 3 {
+	if c := (Config{}).withDefaults(); c.Kubernetes != "1.34" || c.Nodes != 3 || c.KubeProxy != "iptables" || c.IPFamily != "" {
 		t.Errorf("defaults %+v", c)
 	}
 	if c := (Config{Image: "x"}).withDefaults(); c.Kubernetes != "" {
@@ -118,16 +124,19 @@ func TestCheckKubeconfig(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	for _, test := range []struct {
-		golden, family string
-		nodes          int
-		host           host
+		golden, family, mode string
+		nodes                int
+		host                 host
 	}{
-		{"dual-restricted.yaml", Dual, 3, host{cgroupV1: true, noResource: true}},
-		{"ipv4-one-node.yaml", IPv4, 1, host{}},
-		{"ipv6.yaml", IPv6, 2, host{}},
+		{"dual-restricted.yaml", Dual, IPTables, 3, host{cgroupV1: true, noResource: true}},
+		{"ipv4-one-node.yaml", IPv4, IPVS, 1, host{}},
+		{"ipv6.yaml", IPv6, NFTables, 2, host{}},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
-			config := render(test.nodes, "lastcall.dev/node:v1.34.4-0123456789ab", test.family, candidate(3, test.family), test.host)
+			config := render(record{
+				Nodes: test.nodes, Image: "lastcall.dev/node:v1.34.4-0123456789ab",
+				IPFamily: test.family, KubeProxy: test.mode, Ranges: candidate(3, test.family),
+			}, test.host)
 			got, err := yaml.Marshal(config)
 			if err != nil {
 				t.Fatal(err)

@@ -43,6 +43,11 @@ func WithIPFamily(family string) support.ClusterOpts {
 	return configure(func(c *Config) { c.IPFamily = family })
 }
 
+// WithKubeProxy, in WithOpts, sets IPTables, NFTables or IPVS.
+func WithKubeProxy(mode string) support.ClusterOpts {
+	return configure(func(c *Config) { c.KubeProxy = mode })
+}
+
 // WithImage, in WithOpts, sets the node image.
 func WithImage(image string) support.ClusterOpts {
 	return configure(func(c *Config) { c.Image = image })

@@ -20,6 +20,7 @@ type record struct {
 	Image      string    `json:"image"`
 	Nodes      int       `json:"nodes"`
 	IPFamily   string    `json:"ipFamily"`
+	KubeProxy  string    `json:"kubeProxy"` // the mode that was asked for
 	Ranges     ranges    `json:"ranges"`
 	Bridge     string    `json:"bridge"`
 	Kubeconfig string    `json:"kubeconfig"`
@@ -112,6 +113,10 @@ func load(name string) (record, error) {
 	var r record
 	if err := json.Unmarshal(content, &r); err != nil {
 		return record{}, fmt.Errorf("the record of cluster %s: %w", name, err)
+	}
+	if r.KubeProxy == "" {
+		// Of a time when there was no other mode.
+		r.KubeProxy = IPTables
 	}
 	return r, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestRecord(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	elsewhere := filepath.Join(t.TempDir(), "kubeconfig")
-	r := record{Name: "a", Ranges: candidate(0, IPv4), Kubeconfig: elsewhere}
+	r := record{Name: "a", IPFamily: IPv4, KubeProxy: NFTables, Ranges: candidate(0, IPv4), Kubeconfig: elsewhere}
 	if err := r.claim(); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,9 @@ func TestRecord(t *testing.T) {
 	if got.Ranges.Pods[0] != r.Ranges.Pods[0] || got.Ranges.Network6.IsValid() || !got.Ready {
 		t.Errorf("loaded %+v, saved %+v", got, r)
 	}
+	if got.KubeProxy != NFTables || got.IPFamily != IPv4 {
+		t.Errorf("loaded mode %q and family %q", got.KubeProxy, got.IPFamily)
+	}
 	if names, err := recorded(); err != nil || !cmp.Equal(names, []string{"a"}) {
 		t.Errorf("recorded = %v, %v", names, err)
 	}
@@ -57,6 +60,17 @@ func TestRecord(t *testing.T) {
 	}
 	if removed, err := forget("a"); err != nil || len(removed) != 0 {
 		t.Errorf("forget of what is gone = %v, %v", removed, err)
+	}
+}
+
+// What stood before there was a choice runs the one mode that there was.
+func TestRecordWithoutMode(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	if err := (record{Name: "a"}).claim(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := load("a"); err != nil || got.KubeProxy != IPTables {
+		t.Errorf("mode %q, %v", got.KubeProxy, err)
 	}
 }
 

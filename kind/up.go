@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -70,7 +71,7 @@ type plan struct {
 
 // prepare checks the configuration and the machine, and changes nothing.
 func prepare(ctx context.Context, config Config) (*plan, error) {
-	if err := config.check(); err != nil {
+	if err := config.Check(); err != nil {
 		return nil, err
 	}
 	if err := checkKubeconfig(config.Kubeconfig, os.Getenv); err != nil {
@@ -113,6 +114,11 @@ func prepare(ctx context.Context, config Config) (*plan, error) {
 	if family != IPv4 && !hasIPv6() {
 		return nil, fmt.Errorf("IP family %s: this host has no IPv6; use %s", family, IPv4)
 	}
+	if family == IPv6 {
+		if err := canPublish(ctx); err != nil {
+			return nil, err
+		}
+	}
 	used, err := takenPrefixes()
 	if err != nil {
 		return nil, err
@@ -137,7 +143,7 @@ func prepare(ctx context.Context, config Config) (*plan, error) {
 	}
 	return &plan{
 		record: record{
-			Name: config.Name, Nodes: config.Nodes, IPFamily: family, Ranges: chosen,
+			Name: config.Name, Nodes: config.Nodes, IPFamily: family, KubeProxy: config.KubeProxy, Ranges: chosen,
 			Bridge: bridgeName(config.Name), Kubeconfig: kubeconfig, Created: time.Now().UTC(),
 		},
 		host:     host{cgroupV1: engine.CgroupVersion == "1", noResource: slices.Contains(set.Lacking(), "CAP_SYS_RESOURCE")},
@@ -209,6 +215,16 @@ func hasIPv6() bool {
 	return err == nil && len(content) > 0
 }
 
+// canPublish tells whether an IPv6 cluster's API server can be reached: kind
+// publishes it at [::1], and at 127.0.0.1 for the other families.
+func canPublish(ctx context.Context) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "[::1]:0")
+	if err != nil {
+		return fmt.Errorf("IP family %s: the API server can't be published at [::1] (%w); use %s, or `ip -6 address add ::1/128 dev lo`", IPv6, err, IPv4)
+	}
+	return l.Close()
+}
+
 // build makes what was planned: first the wall, then what stands behind it.
 func (p *plan) build(ctx context.Context) (*Cluster, error) {
 	guard, err := egress.Install(ctx, guardConfig(p.record))
@@ -219,7 +235,7 @@ func (p *plan) build(ctx context.Context) (*Cluster, error) {
 	if err := p.network(ctx); err != nil {
 		return nil, err
 	}
-	config := render(p.record.Nodes, p.record.Image, p.record.IPFamily, p.record.Ranges, p.host)
+	config := render(p.record, p.host)
 	if err := p.create(ctx, config); err != nil {
 		return nil, err
 	}

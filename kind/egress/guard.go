@@ -78,7 +78,7 @@ func (g *Guard) Routes(ctx context.Context, nodes []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
 		group.Go(func() error {
-			if _, err := docker.Output(ctx, "exec", "--privileged", node, "sysctl", "-q", "-w", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"); err != nil {
+			if _, err := docker.Output(ctx, append([]string{"exec", "--privileged", node, "sysctl", "-q", "-w"}, unlimited(g.config.Pods)...)...); err != nil {
 				return fmt.Errorf("answers for unreachable routes in node %s: %w", node, err)
 			}
 			if _, err := docker.Pipe(ctx, strings.NewReader(rejectDead(g.config.Pods)), "exec", "--interactive", "--privileged", node, "nft", "-f", "-"); err != nil {
@@ -93,6 +93,16 @@ func (g *Guard) Routes(ctx context.Context, nodes []string) error {
 		})
 	}
 	return group.Wait()
+}
+
+// unlimited are the settings of a node that let it answer every packet for an
+// unreachable address. A kernel without IPv6 has none for it.
+func unlimited(pods []netip.Prefix) []string {
+	settings := []string{"net.ipv4.icmp_ratelimit=0"}
+	if slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		settings = append(settings, "net.ipv6.icmp.ratelimit=0")
+	}
+	return settings
 }
 
 // rejectDead is the nftables script of a node: it rejects what comes for a

@@ -2,7 +2,12 @@
 
 package egress
 
-import "testing"
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestDialError(t *testing.T) {
 	for out, want := range map[string]string{
@@ -43,5 +48,30 @@ func TestStopped(t *testing.T) {
 		if got := test.dial.stopped(); got != test.want {
 			t.Errorf("%+v: stopped %v, want %v", test.dial, got, test.want)
 		}
+	}
+}
+
+func TestUnlimited(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd1c:a57c:a11::/56")
+	for _, test := range []struct {
+		pods []netip.Prefix
+		want []string
+	}{
+		{[]netip.Prefix{v4}, []string{"net.ipv4.icmp_ratelimit=0"}},
+		// An IPv6 cluster's nodes have IPv4 addresses too.
+		{[]netip.Prefix{v6}, []string{"net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"}},
+		{[]netip.Prefix{v4, v6}, []string{"net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"}},
+	} {
+		if got := unlimited(test.pods); !slices.Equal(got, test.want) {
+			t.Errorf("unlimited(%v) = %v, want %v", test.pods, got, test.want)
+		}
+	}
+}
+
+func TestRejectDead(t *testing.T) {
+	got := rejectDead([]netip.Prefix{netip.MustParsePrefix("fd1c:a57c:a11::/56")})
+	const want = "\t\tip6 daddr fd1c:a57c:a11::/56 fib daddr oif missing counter reject with icmpx type host-unreachable\n"
+	if !strings.Contains(got, want) || strings.Contains(got, "ip daddr") {
+		t.Errorf("for IPv6 alone:\n%s", got)
 	}
 }

@@ -11,9 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-const imageRevision = "image/3"
+const imageRevision = "image/4"
+
+// ShutdownGrace is how long a node of this image can hold its shutdown up for its
+// pods: what the kubelet's shutdownGracePeriod may be.
+const ShutdownGrace = 40 * time.Second
 
 // nodeImage gives docker the node's image. Its settings are those of the last lines of
 // kind's Dockerfile: systemd knows that it is in a container, and ends at SIGRTMIN+3
@@ -72,6 +77,7 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 	t.link("etc/systemd/system/systemd-binfmt.service", "/dev/null")
 	t.directory("etc/kubernetes/manifests", 0o755)
 	t.text("etc/sysctl.d/50-podnet.conf", 0o644, sysctl)
+	t.text("etc/systemd/logind.conf.d/50-node.conf", 0o644, logind())
 
 	for _, name := range kubernetesBinaries {
 		t.file("usr/bin/"+name, 0o755, filepath.Join(in[stepKubernetes], name))
@@ -100,6 +106,15 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 // its answers for unreachable addresses, so that dials to the dead would run into their
 // timeout instead of being told.
 const sysctl = "net.ipv4.conf.all.send_redirects=0\nnet.ipv4.conf.default.send_redirects=0\n"
+
+// logind gives the kubelet its time from the start. Else the kubelet writes such a
+// file itself, has logind read it, and asks for the outcome at once: before 1.36 it
+// gives the shutdown up for good where logind has not come round to it yet
+// (pkg/kubelet/nodeshutdown, managerImpl.start: "The ReloadLogindConf call is
+// asynchronous").
+func logind() string {
+	return fmt.Sprintf("[Login]\nInhibitDelayMaxSec=%.0f\n", ShutdownGrace.Seconds())
+}
 
 // appendRoot packs Debian's root with the machine's tar, which knows owners, links and
 // device nodes.

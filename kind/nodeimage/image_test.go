@@ -236,3 +236,10 @@ func TestTarballParents(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// The kubelet writes the same setting in the same words.
+func TestLogind(t *testing.T) {
+	if got := logind(); got != "[Login]\nInhibitDelayMaxSec=40\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -134,7 +134,7 @@ func plan(v Versions, arch string) []step {
 		},
 		step{
 			name: stepImage, title: "node image",
-			inputs: []string{imageRevision, v.Kubernetes, v.Pause, digest(sub("manifests"))},
+			inputs: []string{imageRevision, v.Kubernetes, v.Pause, logind(), digest(sub("manifests"))},
 			needs:  []string{stepKubernetes, stepContainerd, stepPlugins, stepBase, stepRoot, stepPreload},
 		},
 	)

@@ -17,7 +17,7 @@ import (
 // podnetImage is our pod network's image; it exists in node images only.
 const podnetImage = "lastcall.dev/podnet:node"
 
-const preloadRevision = "preload/2"
+const preloadRevision = "preload/3"
 
 // storeDirs of containerd's root hold the images and their names. The others are made
 // anew by each node; one of them holds an identity that nodes must not share.
@@ -60,7 +60,7 @@ func components(v Versions, in map[string]string) ([]component, error) {
 // taken out of the node's root one by one, because each node unpacks this image.
 func kubeProxy(root, binary string) (func(*tarball) error, error) {
 	programs := []string{
-		"/usr/sbin/xtables-nft-multi", "/usr/sbin/xtables-legacy-multi", "/usr/sbin/nft", "/usr/sbin/conntrack",
+		"/usr/sbin/xtables-nft-multi", "/usr/sbin/xtables-legacy-multi", "/usr/sbin/nft", "/usr/sbin/conntrack", "/usr/sbin/ipset",
 		"/usr/bin/dash", "/usr/bin/grep", "/usr/bin/ln",
 	}
 	plugins, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*/xtables/*.so"))

@@ -17,10 +17,11 @@ import (
 const suite = "bookworm"
 
 // packages on top of debootstrap's minbase. systemd brings logind, dbus is how the
-// kubelet asks it for its inhibitor lock.
+// kubelet asks it for its inhibitor lock; the bus starts both when they are first
+// asked for. kube-proxy's mode ipvs needs ipset.
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus",
-	"conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux", "mount", "kmod", "libseccomp2",
+	"conntrack", "ipset", "iptables", "nftables", "iproute2", "ethtool", "util-linux", "mount", "kmod", "libseccomp2",
 	"bash", "ca-certificates", "curl", "jq", "procps", "runc", "socat",
 }
 

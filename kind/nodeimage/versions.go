@@ -24,15 +24,25 @@ type Versions struct {
 
 // table has one row for each Kubernetes minor. Etcd, CoreDNS and Pause must be
 // what `kubeadm config images list` of that version prints, or kubeadm looks
-// for images that the node does not have.
+// for images that the node does not have (k8s.io/kubernetes,
+// cmd/kubeadm/app/constants/constants.go: DefaultEtcdVersion, CoreDNSVersion,
+// PauseVersion). v1.36 needs Go 1.26 to be built.
 var table = []Versions{
-	{
-		Kubernetes: "v1.34.4", Etcd: "3.6.5-0", CoreDNS: "v1.12.1", Pause: "3.10.1",
-		Containerd: "v2.2.1", CNIPlugins: "v1.9.1", Kind: "v0.33.0",
-	},
+	row("v1.34.4", "3.6.5-0", "v1.12.1", "3.10.1"),
+	row("v1.35.4", "3.6.6-0", "v1.13.1", "3.10.1"),
+	row("v1.36.3", "3.6.8-0", "v1.14.2", "3.10.2"),
 }
 
-// Supported lists the Kubernetes minors that can be built, oldest first: ["1.34"].
+// row is a set of versions with what no Kubernetes version decides: CNI 1.1 takes
+// containerd 2 and plugins 1.9, whichever kubelet asks them.
+func row(kubernetes, etcd, coreDNS, pause string) Versions {
+	return Versions{
+		Kubernetes: kubernetes, Etcd: etcd, CoreDNS: coreDNS, Pause: pause,
+		Containerd: "v2.2.1", CNIPlugins: "v1.9.1", Kind: "v0.33.0",
+	}
+}
+
+// Supported lists the Kubernetes minors that can be built, oldest first: ["1.34", ...].
 func Supported() []string {
 	out := make([]string, 0, len(table))
 	for _, v := range table {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestResolve(t *testing.T) {
@@ -22,13 +24,17 @@ func TestResolve(t *testing.T) {
 			t.Errorf("Resolve(%q) succeeded", in)
 			continue
 		}
-		if !strings.Contains(err.Error(), "known: 1.34 (v1.34.4)") {
+		if !strings.Contains(err.Error(), "known: 1.34 (v1.34.4), 1.35 (v1.35.4), 1.36 (v1.36.3)") {
 			t.Errorf("Resolve(%q): %v does not list what is known", in, err)
 		}
 	}
 }
 
+// What is listed can be had, in the order of the versions, and a minor once.
 func TestSupportedResolve(t *testing.T) {
+	if diff := cmp.Diff([]string{"1.34", "1.35", "1.36"}, Supported()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	for _, minor := range Supported() {
 		v, err := Resolve(minor)
 		if err != nil {
@@ -54,6 +60,28 @@ func TestReference(t *testing.T) {
 	}
 	if reference(v, "amd64") == reference(v, "arm64") {
 		t.Error("one reference for two architectures")
+	}
+}
+
+// Images are told apart by what is in them, and share what does not differ: the
+// root, containerd, the plugins and podnet are built once for all rows.
+func TestRowsShare(t *testing.T) {
+	seen := map[string]int{}
+	for _, v := range table {
+		steps := plan(v, "amd64")
+		keys := keysOf(steps)
+		for _, s := range steps {
+			seen[s.name+keys[s.name]]++
+		}
+	}
+	keys := keysOf(plan(table[0], "amd64"))
+	for name, want := range map[string]int{
+		stepRoot: len(table), stepContainerd: len(table), stepPlugins: len(table), stepPodnet: len(table), stepBase: len(table),
+		stepKubernetes: 1, stepPreload: 1, stepImage: 1,
+	} {
+		if got := seen[name+keys[name]]; got != want {
+			t.Errorf("step %s is the same for %d rows, want %d", name, got, want)
+		}
 	}
 }
 
