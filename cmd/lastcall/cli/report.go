@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/reports/markdown"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
@@ -16,13 +17,14 @@ import (
 func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Print a run's report, or judge its recordings again",
+		Short: "Print a run's report, compare reports, or judge recordings again",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		reading("rejudge DIR", "Judge a run's recordings again, with no cluster, and print what comes out", rejudge),
 		reading("show DIR", "Print the report of a run", yaml.ReadDir),
+		newCompare(),
 		expect(),
 	)
 	return cmd
@@ -61,25 +63,27 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "yaml" {
-				return fmt.Errorf("-o %q: it is text or yaml", format)
+			out := cmd.OutOrStdout()
+			write, ok := map[string]func(*v1alpha1.ConformanceReport) error{
+				"text": func(r *v1alpha1.ConformanceReport) error {
+					return text.Write(out, r, text.Options{Dir: args[0], Colour: text.Terminal(out)})
+				},
+				"markdown": func(r *v1alpha1.ConformanceReport) error { return markdown.Write(out, r) },
+				"yaml":     func(r *v1alpha1.ConformanceReport) error { return yaml.Write(out, r) },
+			}[format]
+			if !ok {
+				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
 			}
 			r, err := read(args[0])
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if format == "yaml" {
-				err = yaml.Write(out, r)
-			} else {
-				err = text.Write(out, r, text.Options{Dir: args[0], Colour: text.Terminal(out)})
-			}
-			if err != nil {
+			if err := write(r); err != nil {
 				return err
 			}
 			return ended(r)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "text or yaml")
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
 	return cmd
 }

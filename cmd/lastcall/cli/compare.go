@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/reports/compare"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+func newCompare() *cobra.Command {
+	var format, picture string
+	var propagation bool
+	cmd := &cobra.Command{
+		Use:   "compare DIR|FILE...",
+		Short: "Hold reports against the first of them: verdicts, losses, propagation",
+		Long: `Compare two reports or more: what changed between versions, modes and runs. The
+first report is what the others are held against.
+
+Exit codes: 0 no verdict that fails a run is worse than in the first report; 1
+one is; 2 something could not be read.`,
+		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
+  lastcall report compare -o markdown lastcall-report/* >> "$GITHUB_STEP_SUMMARY"
+  lastcall report compare --propagation --picture propagation.png lastcall-report/*`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, *compare.Comparison) error{
+				"text": compare.WriteText, "markdown": compare.WriteMarkdown, "yaml": compare.WriteYAML,
+			}[format]
+			if !ok {
+				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+			}
+			if propagation {
+				if cmd.Flags().Changed("output") && format != "markdown" {
+					return fmt.Errorf("-o %s: --propagation writes markdown", format)
+				}
+				write = compare.WriteFindings
+			}
+			c, err := compared(args, propagation)
+			if err != nil {
+				return err
+			}
+			if picture != "" {
+				if err := draw(picture, c); err != nil {
+					return err
+				}
+			}
+			if err := write(cmd.OutOrStdout(), c); err != nil {
+				return err
+			}
+			if len(c.Worse) > 0 {
+				return exit{code: v1alpha1.ExitFail, err: fmt.Errorf("worse than in %s: %s", args[0], strings.Join(c.Worse, ", "))}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
+	f.BoolVar(&propagation, "propagation", false, "write only what the service network did, by version and mode, as a Markdown table; reads the recordings too")
+	f.StringVar(&picture, "picture", "", "draw the propagation by version and mode into this `FILE` (PNG)")
+	return cmd
+}
+
+// compared reads all that can be read, so that all mistakes are told at once.
+func compared(paths []string, recordings bool) (*compare.Comparison, error) {
+	var in []compare.Input
+	var bad []error
+	for _, path := range paths {
+		i, err := compare.Read(path)
+		if err == nil && recordings {
+			err = i.ReadConnections()
+		}
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		in = append(in, i)
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	return compare.Of(in)
+}
+
+func draw(path string, c *compare.Comparison) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("--picture: %w", err)
+	}
+	return errors.Join(compare.WritePNG(f, c), f.Close())
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compare holds reports against each other: what changed between
+// versions, modes and runs. The first report is what the others are held
+// against. Everything here is a function of the reports, and of nothing else.
+package compare
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Kind is the type of the comparison's document; its API version is the
+// report's.
+const Kind = "ReportComparison"
+
+// Input is one report of a comparison.
+type Input struct {
+	// From says where it was read.
+	From   string
+	Report *v1alpha1.ConformanceReport
+	// Connections is what its recordings say; nil: they were not read.
+	Connections *Connections
+}
+
+// Comparison is what two or more reports say beside each other. A list with
+// one entry for each report has them in the reports' order.
+type Comparison struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Reports    []Report `json:"reports"`
+	// Differences are those of the surroundings: what is the same in all
+	// reports is not listed.
+	Differences []Difference `json:"differences,omitempty"`
+	// Behaviours begin with those whose verdicts differ.
+	Behaviours []Behaviour `json:"behaviours,omitempty"`
+	Losses     []Loss      `json:"losses,omitempty"`
+	Streams    []Stream    `json:"streams,omitempty"`
+	// Worse are the behaviours that fail a run and whose verdict is worse in
+	// some report than in the first.
+	Worse []string `json:"worse,omitempty"`
+}
+
+// Report is one report in short.
+type Report struct {
+	// Name says what tells this report from the others.
+	Name    string            `json:"name"`
+	From    string            `json:"from,omitempty"`
+	Date    time.Time         `json:"date"`
+	Took    v1alpha1.Duration `json:"took,omitempty"`
+	Verdict spec.Verdict      `json:"verdict"`
+	Summary v1alpha1.Summary  `json:"summary"`
+	// Attempts and Failed are those of clients that come through a Service,
+	// in all recordings but the control's.
+	Attempts int `json:"attempts"`
+	Failed   int `json:"failed"`
+	// Judged and Lost are summed over the rules: a request that two rules
+	// judge is counted by both.
+	Judged      int                   `json:"judged"`
+	Lost        int                   `json:"lost"`
+	P           v1alpha1.Duration     `json:"p"`
+	Propagation *v1alpha1.Propagation `json:"propagation,omitempty"`
+	Connections *Connections          `json:"connections,omitempty"`
+	// Command makes such a report again.
+	Command string `json:"command,omitempty"`
+
+	// parts are the name's, one for each thing that differs.
+	parts []string
+	// setting is where it ran, as far as a finding depends on it.
+	setting setting
+	// spread is T_lastnew - T_endpoint of each termination.
+	spread []time.Duration
+}
+
+// Difference is something around the runs that is not the same in all.
+type Difference struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// Behaviour is one behaviour, or a variant of it, in all reports.
+type Behaviour struct {
+	Name  string     `json:"name"`
+	Level spec.Level `json:"level"`
+	// Changed: the verdicts are not all the same. Worse: one is worse than
+	// the first report's.
+	Changed bool `json:"changed,omitempty"`
+	Worse   bool `json:"worse,omitempty"`
+	// Judged has nil where a report does not know the behaviour.
+	Judged []*Judged `json:"judged"`
+}
+
+// Judged is what one report says of a behaviour.
+type Judged struct {
+	Verdict spec.Verdict `json:"verdict"`
+	// Seen and Evidence are given where verdicts differ.
+	Seen     string       `json:"seen,omitempty"`
+	Evidence []spec.Count `json:"evidence,omitempty"`
+}
+
+// Loss is what one check counted as lost.
+type Loss struct {
+	Behaviour string         `json:"behaviour"`
+	Check     string         `json:"check"`
+	Scenario  string         `json:"scenario,omitempty"`
+	Bounds    []*spec.Bounds `json:"bounds"`
+}
+
+// Stream is one flow of load in one recording, as its clients saw it. What
+// failed there need not have broken a rule: a client that dials an instance
+// itself goes on after its exit.
+type Stream struct {
+	Scenario string `json:"scenario"`
+	Name     string `json:"name"`
+	// Control: failures are what this recording is for.
+	Control bool     `json:"control,omitempty"`
+	Tallies []*Tally `json:"tallies"`
+}
+
+// Tally counts attempts.
+type Tally struct {
+	Attempts int            `json:"attempts"`
+	Failed   int            `json:"failed"`
+	Outcomes map[string]int `json:"outcomes,omitempty"`
+}
+
+// Of compares reports with the first of them.
+func Of(in []Input) (*Comparison, error) {
+	if len(in) < 2 {
+		return nil, errors.New("a comparison takes two reports or more")
+	}
+	c := &Comparison{APIVersion: v1alpha1.APIVersion, Kind: Kind}
+	for _, i := range in {
+		c.Reports = append(c.Reports, summary(i))
+	}
+	c.Differences = surroundings(in)
+	name(c.Reports, in)
+	c.behaviours(in)
+	c.losses(in)
+	c.streams(in)
+	return c, nil
+}
+
+// Changed counts the behaviours whose verdicts differ.
+func (c *Comparison) Changed() int {
+	n := 0
+	for _, b := range c.Behaviours {
+		if b.Changed {
+			n++
+		}
+	}
+	return n
+}
+
+func summary(i Input) Report {
+	r := i.Report
+	out := Report{
+		From: i.From, Date: r.Metadata.Date, Took: r.Metadata.Took, Verdict: r.Verdict, Summary: r.Summary,
+		P: r.Settings.P, Propagation: r.Propagation, Connections: i.Connections,
+		Command: command(r), setting: settingOf(r),
+	}
+	for s := range r.Scenarios {
+		s := &r.Scenarios[s]
+		for _, x := range s.Streams {
+			if throughService(x.Name) && !control(r, s) {
+				out.Attempts += x.Attempts
+				out.Failed += x.Failed
+			}
+		}
+		for _, t := range s.Terminations {
+			if t.Endpoint != nil && t.LastNew != nil {
+				// None after T_endpoint took no time, and not less than none.
+				out.spread = append(out.spread, max(0, t.LastNew.At.D()-t.Endpoint.At.D()))
+			}
+		}
+	}
+	for _, b := range r.Behaviours {
+		for _, f := range b.Findings {
+			if f.Bounds != nil {
+				out.Judged += f.Bounds.Requests
+				out.Lost += f.Bounds.Lost
+			}
+		}
+	}
+	return out
+}
+
+// throughService says whether a stream's clients let a Service choose who
+// answers. The others ask for one instance or one node, and are refused when
+// it has gone.
+func throughService(stream string) bool {
+	path, _, named := strings.Cut(stream, "/")
+	return named && path != "direct" && !strings.Contains(stream, "@")
+}
+
+// control says whether all that a recording serves is to prove that the suite
+// can see.
+func control(r *v1alpha1.ConformanceReport, s *v1alpha1.Scenario) bool {
+	if len(s.Behaviours) == 0 {
+		return false
+	}
+	for _, id := range s.Behaviours {
+		for i := range r.Behaviours {
+			if r.Behaviours[i].ID == id && r.Behaviours[i].Level != spec.Control {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// position finds an element by what identifies it, or appends a new one.
+func position[T any](all *[]T, is func(*T) bool, fresh func() T) *T {
+	for i := range *all {
+		if is(&(*all)[i]) {
+			return &(*all)[i]
+		}
+	}
+	*all = append(*all, fresh())
+	return &(*all)[len(*all)-1]
+}
+
+func (c *Comparison) behaviours(in []Input) {
+	for n, i := range in {
+		for k := range i.Report.Behaviours {
+			b := &i.Report.Behaviours[k]
+			row := position(&c.Behaviours,
+				func(x *Behaviour) bool { return x.Name == b.Name() },
+				func() Behaviour {
+					return Behaviour{Name: b.Name(), Level: b.Level, Judged: make([]*Judged, len(in))}
+				})
+			row.Judged[n] = judged(b)
+		}
+	}
+	for i := range c.Behaviours {
+		b := &c.Behaviours[i]
+		first := b.Judged[0]
+		for _, j := range b.Judged[1:] {
+			switch {
+			case (j == nil) != (first == nil):
+				b.Changed = true
+			case j != nil && j.Verdict != first.Verdict:
+				b.Changed = true
+				b.Worse = b.Worse || worse(first.Verdict, j.Verdict)
+			}
+		}
+		if !b.Changed {
+			for _, j := range b.Judged {
+				j.Seen, j.Evidence = "", nil
+			}
+		}
+		// A control that fails takes away what the rest leans on.
+		if b.Worse && (b.Level == spec.Must || b.Level == spec.Control) {
+			c.Worse = append(c.Worse, b.Name)
+		}
+	}
+	slices.Sort(c.Worse)
+	slices.SortFunc(c.Behaviours, func(a, b Behaviour) int {
+		if d := weight(b) - weight(a); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// weight puts what got worse first, and then what changed.
+func weight(b Behaviour) int {
+	switch {
+	case b.Worse:
+		return 2
+	case b.Changed:
+		return 1
+	}
+	return 0
+}
+
+// worse says whether a verdict went down. What is skipped is no worse: it was
+// not tried.
+func worse(was, is spec.Verdict) bool {
+	return is != was && is != spec.Skipped && is != spec.Pass && spec.Worse(was, is) == is
+}
+
+func judged(b *v1alpha1.Behaviour) *Judged {
+	j := &Judged{Verdict: b.Verdict, Seen: b.Reason}
+	for _, f := range b.Findings {
+		j.Evidence = append(j.Evidence, f.Evidence...)
+		if f.Verdict == b.Verdict && j.Seen == "" {
+			j.Seen = f.Actual
+		}
+	}
+	return j
+}
+
+func (c *Comparison) losses(in []Input) {
+	for n, i := range in {
+		for k := range i.Report.Behaviours {
+			b := &i.Report.Behaviours[k]
+			for _, f := range b.Findings {
+				if f.Bounds == nil {
+					continue
+				}
+				row := position(&c.Losses,
+					func(x *Loss) bool { return x.Behaviour == b.Name() && x.Check == f.Check },
+					func() Loss {
+						return Loss{Behaviour: b.Name(), Check: f.Check, Scenario: b.Scenario, Bounds: make([]*spec.Bounds, len(in))}
+					})
+				row.Bounds[n] = f.Bounds
+			}
+		}
+	}
+	slices.SortStableFunc(c.Losses, func(a, b Loss) int {
+		if (a.lost() > 0) != (b.lost() > 0) {
+			return min(1, b.lost()) - min(1, a.lost())
+		}
+		return strings.Compare(a.Behaviour, b.Behaviour)
+	})
+}
+
+func (l *Loss) lost() int {
+	n := 0
+	for _, b := range l.Bounds {
+		if b != nil {
+			n += b.Lost
+		}
+	}
+	return n
+}
+
+func (c *Comparison) streams(in []Input) {
+	for n, i := range in {
+		for k := range i.Report.Scenarios {
+			s := &i.Report.Scenarios[k]
+			add := func(name string, t Tally) {
+				row := position(&c.Streams,
+					func(x *Stream) bool { return x.Scenario == s.Name && x.Name == name },
+					func() Stream {
+						return Stream{Scenario: s.Name, Name: name, Control: control(i.Report, s), Tallies: make([]*Tally, len(in))}
+					})
+				row.Tallies[n] = &t
+			}
+			for _, x := range s.Streams {
+				add(x.Name, Tally{Attempts: x.Attempts, Failed: x.Failed, Outcomes: x.Outcomes})
+			}
+			for _, x := range s.Pressure {
+				add("pressure/"+x.Name, Tally{Attempts: x.Requests, Failed: x.Errors})
+			}
+			if l := s.Ledger; l != nil {
+				add("ledger/lost or run twice", Tally{Attempts: l.Begun, Failed: l.Lost + l.Duplicated})
+			}
+		}
+	}
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/compare"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// run is a run of the reference on a real cluster, shortened.
+func run(t *testing.T, changes ...func(*v1alpha1.ConformanceReport)) compare.Input {
+	t.Helper()
+	in, err := compare.Read("testdata/run.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(in.Report)
+	}
+	in.Report.Conclude()
+	return in
+}
+
+func on(kubernetes, proxy string) func(*v1alpha1.ConformanceReport) {
+	return func(r *v1alpha1.ConformanceReport) {
+		r.Environment.Kubernetes, r.Environment.KubeProxyMode = kubernetes, proxy
+		r.Environment.NodeImage = "lastcall.dev/node:" + kubernetes + "-fbdd139009b4"
+	}
+}
+
+// slower puts all T_lastnew later, as a slower service network does.
+func slower(d time.Duration) func(*v1alpha1.ConformanceReport) {
+	return func(r *v1alpha1.ConformanceReport) {
+		for i := range r.Scenarios {
+			for k := range r.Scenarios[i].Terminations {
+				if at := r.Scenarios[i].Terminations[k].LastNew; at != nil {
+					at.At += v1alpha1.Duration(d)
+				}
+			}
+		}
+		r.Propagation.Median += v1alpha1.Duration(d)
+		r.Propagation.Worst += v1alpha1.Duration(d)
+	}
+}
+
+func judge(id string, v spec.Verdict, seen string) func(*v1alpha1.ConformanceReport) {
+	return func(r *v1alpha1.ConformanceReport) {
+		for i := range r.Behaviours {
+			b := &r.Behaviours[i]
+			if b.ID != id {
+				continue
+			}
+			b.Verdict = v
+			switch v {
+			case spec.Fail, spec.Inconclusive:
+				b.Findings[0].Verdict, b.Findings[0].Actual = v, seen
+			default:
+				b.Reason, b.Findings = seen, nil
+			}
+		}
+	}
+}
+
+// loses makes a rollout lose requests.
+func loses(lost, affected int) func(*v1alpha1.ConformanceReport) {
+	return func(r *v1alpha1.ConformanceReport) {
+		judge("rollout.zero-failed", spec.Fail, fmt.Sprintf("%d of 42506 requests failed, in %d of 8 terminations", lost, affected))(r)
+		for _, b := range r.Behaviours {
+			if b.ID == "rollout.zero-failed" {
+				b.Findings[0].Bounds = &spec.Bounds{
+					Terminations: 8, Affected: affected, PerTermination: 0.6509, Requests: 42473, Lost: lost, PerRequest: 0.0004,
+				}
+			}
+		}
+		for i := range r.Scenarios {
+			if s := &r.Scenarios[i]; strings.HasPrefix(s.Name, "rollout") {
+				s.Streams[0].Failed = lost
+			}
+		}
+	}
+}
+
+func matrix(t *testing.T) []compare.Input {
+	return []compare.Input{
+		run(t, on("v1.34.4", "iptables")),
+		run(t, on("v1.34.4", "nftables"), slower(-20*time.Millisecond)),
+		run(t, on("v1.35.1", "iptables"), slower(30*time.Millisecond)),
+		run(t, on("v1.35.1", "nftables"), loses(7, 2)),
+		run(t, on("v1.36.0", "iptables"), judge("endpoints.prefers-ready", spec.Skipped, "the kernel has no ip_vs")),
+		run(t, on("v1.36.0", "nftables"), func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[:6] }),
+	}
+}
+
+// tenRuns are ten runs on the same cluster, one of them with too little seen.
+func tenRuns(t *testing.T) []compare.Input {
+	var in []compare.Input
+	for n := range 10 {
+		in = append(in, run(t, slower(time.Duration(n)*time.Millisecond)))
+	}
+	in[7] = run(t, judge("pod.inflight-completes", spec.Inconclusive, "only 3 requests were in flight at D"))
+	return in
+}
+
+func of(t *testing.T, in []compare.Input) *compare.Comparison {
+	t.Helper()
+	c, err := compare.Of(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestGolden(t *testing.T) {
+	for file, tc := range map[string]struct {
+		in    []compare.Input
+		write func(io.Writer, *compare.Comparison) error
+	}{
+		"matrix.txt":   {matrix(t), compare.WriteText},
+		"matrix.md":    {matrix(t), compare.WriteMarkdown},
+		"matrix.yaml":  {matrix(t)[:2], compare.WriteYAML},
+		"ten.txt":      {tenRuns(t), compare.WriteText},
+		"ten.md":       {tenRuns(t), compare.WriteMarkdown},
+		"same.txt":     {[]compare.Input{run(t), run(t)}, compare.WriteText},
+		"findings.md":  {withConnections(matrix(t)), compare.WriteFindings},
+		"findings2.md": {tenRuns(t), compare.WriteFindings},
+	} {
+		t.Run(file, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := tc.write(&got, of(t, tc.in)); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", file)
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got.String()); d != "" {
+				t.Errorf("not as in %s (-want +got); `go test ./reports/compare -update` writes it anew\n%s", golden, d)
+			}
+			if strings.HasSuffix(file, ".txt") {
+				for line := range strings.Lines(got.String()) {
+					if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+						t.Errorf("%d columns: %s", n, line)
+					}
+				}
+			}
+		})
+	}
+}
+
+func withConnections(in []compare.Input) []compare.Input {
+	for i := range in[:4] {
+		in[i].Connections = &compare.Connections{Terminations: 11, Open: 40 + i, Survived: 38, Reset: i, Cut: 1}
+	}
+	return in
+}
+
+func TestWorse(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		first, second func(*v1alpha1.ConformanceReport)
+		changed       int
+		worse         []string
+	}{
+		{"the same", nil, nil, 0, nil},
+		{"fails", nil, loses(1, 1), 1, []string{"rollout.zero-failed"}},
+		{"mended", loses(1, 1), nil, 1, nil},
+		{"less sure", nil, judge("pod.inflight-completes", spec.Inconclusive, "too little"), 1, []string{"pod.inflight-completes"}},
+		{"skipped", nil, judge("pod.inflight-completes", spec.Skipped, "not here"), 1, nil},
+		{"skipped before", judge("rollout.zero-failed", spec.Skipped, "not here"), loses(1, 1), 1, []string{"rollout.zero-failed"}},
+		{"broke", judge("pod.inflight-completes", spec.Inconclusive, "too little"),
+			judge("pod.inflight-completes", spec.Error, "broke"), 1, []string{"pod.inflight-completes"}},
+		{"no such behaviour", nil, func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[1:] }, 1, nil},
+		{"a new behaviour that fails", func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[:6] }, loses(1, 1), 1, nil},
+		{"a blind control", nil, judge("pod.abrupt-death", spec.Fail, "blind"), 1, []string{"pod.abrupt-death"}},
+		{"a warning", should, func(r *v1alpha1.ConformanceReport) { should(r); loses(1, 1)(r) }, 1, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			nothing := func(*v1alpha1.ConformanceReport) {}
+			if tc.first == nil {
+				tc.first = nothing
+			}
+			if tc.second == nil {
+				tc.second = nothing
+			}
+			c := of(t, []compare.Input{run(t, tc.first), run(t, tc.second)})
+			if c.Changed() != tc.changed || !slices.Equal(c.Worse, tc.worse) {
+				t.Errorf("%d changed, worse %v; want %d, %v", c.Changed(), c.Worse, tc.changed, tc.worse)
+			}
+			if tc.changed > 0 && !c.Behaviours[0].Changed {
+				t.Error("what changed comes first")
+			}
+		})
+	}
+}
+
+func should(r *v1alpha1.ConformanceReport) {
+	for i := range r.Behaviours {
+		r.Behaviours[i].Level = spec.Should
+	}
+}
+
+func TestNames(t *testing.T) {
+	fault := func(r *v1alpha1.ConformanceReport) { r.Settings.Fault = "exit-on-sigterm" }
+	ip := func(families ...string) func(*v1alpha1.ConformanceReport) {
+		return func(r *v1alpha1.ConformanceReport) { r.Environment.IPFamilies = families }
+	}
+	for _, tc := range []struct {
+		in   []compare.Input
+		want []string
+	}{
+		{[]compare.Input{run(t), run(t)}, []string{"run 1", "run 2"}},
+		{matrix(t)[:3], []string{"1.34 iptables", "1.34 nftables", "1.35 iptables"}},
+		{[]compare.Input{run(t, on("v1.34.4", "iptables")), run(t, on("v1.34.11", "iptables"))}, []string{"1.34.4", "1.34.11"}},
+		{[]compare.Input{run(t), run(t, fault), run(t, fault)}, []string{"no fault", "exit-on-sigterm run 1", "exit-on-sigterm run 2"}},
+		{[]compare.Input{run(t), run(t, ip("IPv6")), run(t, ip("IPv4"))}, []string{"dual", "ipv6", "ipv4"}},
+	} {
+		var got []string
+		for _, r := range of(t, tc.in).Reports {
+			got = append(got, r.Name)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	foreign := filepath.Join(dir, "pod.yaml")
+	broken := filepath.Join(dir, "broken.yaml")
+	for file, content := range map[string]string{foreign: "apiVersion: v1\nkind: Pod\n", broken: "{"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		foreign: `it is "v1" "Pod"`, broken: "this is no report", dir: "no report in", filepath.Join(dir, "none"): "no such file",
+	} {
+		if _, err := compare.Read(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %q and the path", path, err, want)
+		}
+	}
+	if _, err := compare.Of([]compare.Input{run(t)}); err == nil {
+		t.Error("one report is no comparison")
+	}
+}
+
+func TestConnections(t *testing.T) {
+	const uid = "victim"
+	at := func(stream string, conn uint64, start time.Duration, o timeline.Outcome, server string) timeline.Sample {
+		return timeline.Sample{Stream: stream, Conn: conn, Start: start, End: start + 10*time.Millisecond, Outcome: o, Server: server}
+	}
+	const reused = "service/http1/reused/get"
+	tl := &timeline.Timeline{Samples: []timeline.Sample{
+		// Survives, and is told to go at the end.
+		at(reused, 1, 1*time.Second, timeline.OK, uid), at(reused, 1, 3*time.Second, timeline.OK, uid), at(reused, 1, 7*time.Second, timeline.OK, uid),
+		// Is reset.
+		at(reused, 2, 1*time.Second, timeline.OK, uid), at(reused, 2, 3*time.Second, timeline.Reset, ""),
+		// Is closed under a request after P.
+		at(reused, 3, 1*time.Second, timeline.OK, uid), at(reused, 3, 6*time.Second, timeline.OK, uid), at(reused, 3, 7*time.Second, timeline.Closed, ""),
+		// Was never asked again.
+		at(reused, 4, 1*time.Second, timeline.OK, uid),
+		// Belongs to another instance.
+		at(reused, 5, 1*time.Second, timeline.OK, "other"), at(reused, 5, 3*time.Second, timeline.Reset, ""),
+		// Chose its instance itself.
+		at("direct/http1/reused/get", 6, 1*time.Second, timeline.OK, uid), at("direct/http1/reused/get", 6, 3*time.Second, timeline.Reset, ""),
+	}}
+	s := &v1alpha1.Scenario{Terminations: []v1alpha1.Termination{
+		{UID: uid, Endpoint: &v1alpha1.Instant{At: v1alpha1.Duration(2 * time.Second)}},
+		{UID: "unseen"},
+	}}
+	got := compare.ConnectionsOf(tl, s, 3*time.Second)
+	want := compare.Connections{Terminations: 1, Open: 3, Survived: 2, Reset: 1, Cut: 1}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestPicture(t *testing.T) {
+	var b bytes.Buffer
+	if err := compare.WritePNG(&b, of(t, matrix(t))); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.Bounds().Dx() < 800 {
+		t.Errorf("%v", img.Bounds())
+	}
+	none := func(r *v1alpha1.ConformanceReport) { r.Scenarios = nil }
+	empty := of(t, []compare.Input{run(t, none), run(t, none)})
+	if err := compare.WritePNG(io.Discard, empty); err == nil {
+		t.Error("a picture of nothing")
+	}
+	if err := compare.WriteFindings(io.Discard, empty); err == nil {
+		t.Error("a table of nothing")
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/reports/yaml"
+)
+
+// Read reads a report: a file, or the one in a directory. Every error names
+// the file.
+func Read(path string) (Input, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Input{}, fmt.Errorf("no report: %w", err)
+	}
+	if info.IsDir() {
+		r, err := yaml.ReadDir(path)
+		return Input{From: path, Report: r}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Input{}, fmt.Errorf("read the report: %w", err)
+	}
+	defer f.Close()
+	r, err := yaml.Read(f)
+	if err != nil {
+		return Input{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Input{From: path, Report: r}, nil
+}
+
+// ReadConnections looks through the recordings beside the report. A report
+// that lies alone has none, and that is no error: they are large.
+func (i *Input) ReadConnections() error {
+	dir := i.From
+	if filepath.Base(dir) == v1alpha1.File {
+		dir = filepath.Dir(dir)
+	}
+	for k := range i.Report.Scenarios {
+		s := &i.Report.Scenarios[k]
+		if s.History == "" || control(i.Report, s) {
+			continue
+		}
+		history := filepath.Join(dir, s.History)
+		if _, err := os.Stat(history); err != nil {
+			continue
+		}
+		t, err := timeline.Read(history)
+		if err != nil {
+			return fmt.Errorf("%s: %w", history, err)
+		}
+		if i.Connections == nil {
+			i.Connections = &Connections{}
+		}
+		i.Connections.Add(ConnectionsOf(t, s, i.Report.Settings.P.D()))
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package markdown writes a report for a page, such as a CI run's summary: a
+// table of the verdicts, and what is to be known of each that did not pass.
+package markdown
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/reports/text"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// icons make a long table quick to read.
+var icons = map[spec.Verdict]string{
+	spec.Pass: "✅", spec.Fail: "❌", spec.Inconclusive: "❔", spec.Error: "⚠️", spec.Skipped: "⏭️",
+}
+
+// Write writes the report.
+func Write(w io.Writer, r *v1alpha1.ConformanceReport) error {
+	var b bytes.Buffer
+	head(&b, r)
+	if len(r.Behaviours) > 0 {
+		b.WriteString("\n| verdict | level | behaviour | in short |\n|---|---|---|---|\n")
+		for i := range r.Behaviours {
+			x := &r.Behaviours[i]
+			word := x.Verdict.String()
+			if x.Warning {
+				word = "Warning"
+			}
+			fmt.Fprintf(&b, "| %s %s | %s | `%s` | %s |\n", icons[x.Verdict], word, x.Level, x.Name(), Escape(seen(x)))
+		}
+	}
+	for i := range r.Behaviours {
+		if x := &r.Behaviours[i]; x.Verdict != spec.Pass && x.Verdict != spec.Skipped {
+			details(&b, x)
+		}
+	}
+	for _, c := range r.Controls {
+		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
+			fmt.Fprintf(&b, "\n- Control %s %s: %s. %s\n", Escape(c.Name), Escape(c.Client), c.Verdict, Escape(c.Reason))
+		}
+	}
+	for _, e := range r.Errors {
+		fmt.Fprintf(&b, "\n- Error: %s\n", Escape(e))
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write the report as Markdown: %w", err)
+	}
+	return nil
+}
+
+func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
+	s := r.Summary
+	fmt.Fprintf(b, "## %s Lastcall: %s\n\n%d passed, %d failed", icons[r.Verdict], r.Verdict, s.Passed, s.Failed)
+	if s.Warnings > 0 {
+		fmt.Fprintf(b, " (%d only as a warning)", s.Warnings)
+	}
+	fmt.Fprintf(b, ", %d inconclusive, %d error, %d skipped.\n\n", s.Inconclusive, s.Errors, s.Skipped)
+	e := r.Environment
+	about := []string{strings.TrimSpace(r.Implementation.Project + " " + r.Implementation.Version)}
+	if e.Kubernetes != "" {
+		about = append(about, "Kubernetes "+e.Kubernetes)
+	}
+	if e.KubeProxyMode != "" {
+		about = append(about, "kube-proxy "+e.KubeProxyMode)
+	}
+	about = append(about, e.IPFamilies...)
+	if r.Settings.Profile != "" {
+		about = append(about, "profile "+r.Settings.Profile)
+	}
+	if r.Settings.Fault != "" {
+		about = append(about, "broken on purpose: fault "+string(r.Settings.Fault))
+	}
+	about = append(about, "P "+r.Settings.P.String())
+	if p := r.Propagation; p != nil {
+		about = append(about, fmt.Sprintf("propagation median %s, worst %s of %d terminations", text.Latency(p.Median), text.Latency(p.Worst), p.N))
+	}
+	if r.Metadata.Took > 0 {
+		about = append(about, "took "+r.Metadata.Took.D().Round(time.Second).String())
+	}
+	fmt.Fprintf(b, "%s.\n", Escape(strings.Join(about, ", ")))
+}
+
+// seen is what decided, in one line.
+func seen(x *v1alpha1.Behaviour) string {
+	s := x.Reason
+	for _, f := range x.Findings {
+		if f.Verdict == x.Verdict && f.Actual != "" {
+			s = f.Actual
+			break
+		}
+	}
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// shown is how many culprits a page gets: the report holds them all.
+const shown = 8
+
+func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
+	fmt.Fprintf(b, "\n<details><summary>%s %s: %s</summary>\n\n", icons[x.Verdict], x.Name(), Escape(x.Title))
+	line := func(label, s string) {
+		if s != "" {
+			fmt.Fprintf(b, "- %s: %s\n", label, Escape(s))
+		}
+	}
+	for _, r := range x.Refs {
+		line("Rule", fmt.Sprintf("%s: %q", r, r.Quote))
+	}
+	line("Why", x.Why)
+	line("Reason", x.Reason)
+	for i := range x.Findings {
+		f := &x.Findings[i]
+		if f.Verdict == spec.Pass {
+			continue
+		}
+		line("Check", f.Check)
+		line("Accepted", f.Expected)
+		line("Seen", f.Actual)
+		for _, e := range f.Evidence {
+			if !e.Met() {
+				line("Too little evidence", fmt.Sprintf("%s %s, needs %s", text.Thousands(e.N), e.Name, text.Thousands(e.Floor)))
+			}
+		}
+		line("How sure", text.Bounds(f.Bounds))
+		for k, c := range f.Culprits[:min(shown, len(f.Culprits))] {
+			line(fmt.Sprintf("Culprit %d of %d", k+1, len(f.Culprits)+f.MoreCulprits), fmt.Sprintf("%+.3fs %s %s", c.At.Seconds(), c.Target, c.Text))
+		}
+		line("Cause", f.Cause)
+	}
+	line("Usually", x.Causes)
+	line("Fix", x.Fix)
+	fmt.Fprintf(b, "- Explain: `lastcall explain %s`\n\n</details>\n", x.ID)
+}
+
+// Escape keeps a text from being taken for signs of Markdown or HTML.
+func Escape(s string) string {
+	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "~", "\\~", "*", "\\*", "`", "\\`", "_", "\\_", "[", "\\[", "\n", " ").Replace(s)
+}

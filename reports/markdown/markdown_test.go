@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/reports/markdown"
+	"github.com/lastcall-dev/lastcall/reports/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The same reports as for a terminal.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"passed", "failed"} {
+		t.Run(name, func(t *testing.T) {
+			in, err := os.Open(filepath.Join("..", "text", "testdata", name+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			r, err := yaml.Read(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Conclude()
+			var got bytes.Buffer
+			if err := markdown.Write(&got, r); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name+".md")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got.String()); d != "" {
+				t.Errorf("not as in %s (-want +got); `go test ./reports/markdown -update` writes it anew\n%s", golden, d)
+			}
+		})
+	}
+}
+
+func TestEscape(t *testing.T) {
+	if got, want := markdown.Escape("a|b <c> `d`\ne"), "a\\|b &lt;c> \\`d\\` e"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
