@@ -56,10 +56,16 @@ func SeesAbruptDeath() Check {
 // notices the end of an idle connection before it writes on it. So for a
 // reused connection's short requests the same client's slow ones must see it.
 func StandIn(key string) string {
-	if kind, ok := strings.CutSuffix(key, "/reused/get"); ok {
+	kind, delay, _ := strings.Cut(key, "/delay=")
+	kind, ok := strings.CutSuffix(kind, "/reused/get")
+	switch {
+	case !ok:
+		return key
+	case delay != "":
+		return kind + "/reused/slow/2s/delay=" + delay
+	default:
 		return kind + "/reused/slow/2s"
 	}
-	return key
 }
 
 // Sighted counts, for each stream by its profile's key, the failures within P
@@ -73,7 +79,10 @@ func Sighted(c Case) map[string]int {
 		if len(ks) > 0 && s.End < ks[0].At-c.P {
 			continue // only who is there at the kill can see it
 		}
-		key, target, direct := strings.Cut(s.Stream, "@")
+		key, target, single := strings.Cut(s.Stream, "@")
+		if absent(s) {
+			continue
+		}
 		if _, ok := seen[key]; !ok {
 			seen[key] = 0
 		}
@@ -81,7 +90,8 @@ func Sighted(c Case) map[string]int {
 			continue
 		}
 		for _, k := range ks {
-			if direct && target != k.Subject {
+			// A stream of its own has each target, or each target's node.
+			if direct && target != k.Subject && target != k.Node {
 				continue
 			}
 			// What had been hanging since before the kill did not see it.
@@ -92,6 +102,17 @@ func Sighted(c Case) map[string]int {
 		}
 	}
 	return seen
+}
+
+// absent says whether a sample is of a flow that can't see a death as a
+// failure (load.Profile.Sights): a lookup, or a look at a health check port.
+func absent(s timeline.Sample) bool { return asks(s) || strings.HasPrefix(s.Stream, "scout") }
+
+// asks says whether a sample asked about the pods instead of a pod: no ledger
+// has it.
+func asks(s timeline.Sample) bool {
+	op := word(s, 3)
+	return op == "lookup" || op == "check"
 }
 
 // died says whether the victim of a kill was seen to die within P of it.

@@ -60,6 +60,9 @@ func Reconcile(tl *timeline.Timeline) Reconciliation {
 		}
 	}
 	for _, s := range tl.Samples {
+		if asks(s) {
+			continue
+		}
 		r.Attempts++
 		st := get(s.ID)
 		st.sent = true

@@ -11,14 +11,21 @@ import (
 )
 
 // Patience is how long an attempt may take on a healthy path: what its
-// operation takes by design, and what an answer may take besides.
+// operation takes by design, the delay of the path there and back, and what
+// an answer may take besides.
 func Patience(s timeline.Sample) time.Duration {
-	const besides = time.Second
-	takes, err := time.ParseDuration(word(s, 4))
-	if err != nil {
-		return besides
+	patience := time.Second
+	for _, n := range []int{4, 5} {
+		part := word(s, n)
+		if delay, ok := strings.CutPrefix(part, "delay="); ok {
+			if d, err := time.ParseDuration(delay); err == nil {
+				patience += 2 * d
+			}
+		} else if takes, err := time.ParseDuration(part); err == nil {
+			patience += takes
+		}
 	}
-	return takes + besides
+	return patience
 }
 
 // Silence says that a stream sent nothing for too long while it should have,
@@ -39,7 +46,15 @@ func Silence(c Case, key string, rate float64) string {
 			ends[key+"@"+t.UID] = min(end, t.exitOr(end))
 		}
 	} else {
-		ends[key] = end
+		// A path with a stream for each node has as many as were ever seen.
+		for _, s := range c.Timeline.Samples {
+			if strings.HasPrefix(s.Stream, key+"@") {
+				ends[s.Stream] = end
+			}
+		}
+		if len(ends) == 0 {
+			ends[key] = end
+		}
 	}
 	// A stream to a pod that came later begins when it begins: what it has to
 	// show, the floors say.

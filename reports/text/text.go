@@ -42,6 +42,7 @@ func Terminal(w io.Writer) bool {
 func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	p := &page{r: r, o: o}
 	p.head()
+	p.matrix()
 	p.table()
 	for _, b := range p.of(spec.Fail) {
 		p.failure(b)
@@ -55,6 +56,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	p.passes()
 	p.scenarios()
 	p.egress()
+	p.timing()
 	p.verdict()
 	if _, err := w.Write(p.b.Bytes()); err != nil {
 		return fmt.Errorf("write the report as text: %w", err)
@@ -423,6 +425,13 @@ func (p *page) scenarios() {
 	for i := range p.r.Scenarios {
 		s := &p.r.Scenarios[i]
 		p.f("%s: %s\n", p.paint(bold, "Recording "+s.Name), s.Disruption)
+		if s.Fault != "" && s.Fault != p.r.Settings.Fault {
+			p.field("Fault", string(s.Fault))
+		}
+		if x := s.Timing; x.Wall > 0 {
+			p.f("  took %s, %s of them before the disruption; its clients and backends used %s of CPU\n",
+				x.Wall.D().Round(time.Second), x.Gate.D().Round(time.Second), x.CPU.D().Round(100*time.Millisecond))
+		}
 		if s.Error != "" {
 			p.field("Broken", s.Error)
 		}

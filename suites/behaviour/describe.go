@@ -184,9 +184,9 @@ func noRoute(r recording) (same, other int) {
 		}
 	}
 	for _, s := range r.scene.Timeline.Samples {
-		_, uid, direct := strings.Cut(s.Stream, "@")
+		_, uid, _ := strings.Cut(s.Stream, "@")
 		t, ok := gone[uid]
-		if !direct || !ok || s.Outcome != timeline.NoRoute || s.Start < t.Exit.At {
+		if !ok || s.Outcome != timeline.NoRoute || s.Start < t.Exit.At {
 			continue
 		}
 		if slices.Contains(r.meta.Clients, t.Node) {

@@ -220,7 +220,7 @@ func (r recording) unseen() string {
 		return fmt.Sprintf("a rolling update of %d pods ended %d in front of the suite's eyes", r.meta.Scenario.Topology.Replicas, len(c.Terminations))
 	}
 	for _, s := range c.Timeline.Samples {
-		if _, target, direct := strings.Cut(s.Stream, "@"); direct && !s.Failed() && s.Server != "" && s.Server != target {
+		if _, target, _ := strings.Cut(s.Stream, "@"); strings.HasPrefix(s.Stream, "direct/") && !s.Failed() && s.Server != "" && s.Server != target {
 			return fmt.Sprintf("a dial to the address of pod %s was answered by pod %s", target, s.Server)
 		}
 	}

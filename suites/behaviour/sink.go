@@ -85,7 +85,9 @@ func (k *Sink) watch(s *timeline.Sample) {
 		return
 	}
 	st.clean++
-	k.settle(s.ID)
+	if s.Server != "" {
+		k.settle(s.ID)
+	}
 }
 
 // settle pairs an answered request with the end of its ledger entry: the
@@ -127,7 +129,7 @@ func (k *Sink) steady(streams []string) (bool, string) {
 	for _, name := range streams {
 		st := k.streams[name]
 		need := steadyRun
-		if !strings.HasSuffix(strings.SplitN(name, "@", 2)[0], "/get") {
+		if !strings.Contains(name, "/get") {
 			need = steadyRunSlow
 		}
 		switch {

@@ -8,13 +8,18 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/balancer"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
@@ -45,8 +50,10 @@ type ground struct {
 
 	probe    *agent
 	scout    *agent
+	outside  *outside
+	balancer *balancer.Balancer
 	node     string
-	service  string
+	ways     ways
 	observer *observe.Observer
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
@@ -54,13 +61,13 @@ type ground struct {
 
 	mu      sync.Mutex
 	targets []deploy.Instance
-	streams map[string][]string // by target's UID
+	direct  map[string][]string // the streams to a target, by its UID
 }
 
 func (g *ground) open(ctx context.Context) error {
 	s := g.stage
 	g.ctx, g.cancel = context.WithCancel(ctx)
-	g.streams = map[string][]string{}
+	g.direct = map[string][]string{}
 	level := deploy.Restricted
 	if s.cfg.Ours {
 		level = deploy.Privileged
@@ -80,17 +87,34 @@ func (g *ground) open(ctx context.Context) error {
 			return err
 		}
 	}
-	app, svc := g.app(), g.scope.Service(g.app())
-	liar := isLie(g.scenario.Fault)
-	if liar {
-		svc.Spec.Selector = nil
+	g.outside = &outside{ctx: g.ctx, emit: func(x timeline.Sample) { g.sink.Emit(timeline.Record{Sample: &x}, 0) }}
+	app := g.app()
+	objects := []runtime.Object{g.scope.Deployment(app)}
+	if app.Budget > 0 {
+		objects = append(objects, g.scope.DisruptionBudget(app))
+	}
+	liar := known(slicewriter.Faults(), g.scenario.Fault)
+	writer := slicewriter.Writer{
+		Client: s.cs, Namespace: g.scope.Namespace, Port: deploy.WorkPort, Fault: g.scenario.Fault, MinReady: app.MinReady,
+		Selector: metav1.FormatLabelSelector(g.scope.Deployment(app).Spec.Selector),
+	}
+	for _, v := range g.views() {
+		svc := g.scope.Service(app, v)
+		if liar {
+			svc.Spec.Selector = nil
+			writer.Services = append(writer.Services, slicewriter.Service{
+				Name: svc.Name, PortName: svc.Spec.Ports[0].Name, Publishing: svc.Spec.PublishNotReadyAddresses,
+			})
+		}
+		objects = append(objects, svc)
 	}
 	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName}
 	scout := deploy.Probe{Name: scoutName, Node: s.workers[0], Credentials: secretName}
 	if s.cfg.Ours {
 		p.HostPort, scout.HostPort = g.port, g.port+1
 	}
-	if err := deploy.Create(ctx, s.cs, g.scope.Deployment(app), svc, g.scope.ProbePod(p), g.scope.ProbePod(scout)); err != nil {
+	objects = append(objects, g.scope.ProbePod(p), g.scope.ProbePod(scout))
+	if err := deploy.Create(ctx, s.cs, objects...); err != nil {
 		return err
 	}
 	targets, err := g.scope.Ready(ctx, s.cs, echoName, app.Replicas, upBudget)
@@ -101,13 +125,8 @@ func (g *ground) open(ctx context.Context) error {
 	g.targets = targets
 	g.mu.Unlock()
 	if liar {
-		w := slicewriter.Writer{
-			Client: s.cs, Namespace: g.scope.Namespace, Service: echoName,
-			Selector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: g.scope.Service(app).Spec.Selector}),
-			Port:     deploy.WorkPort, PortName: svc.Spec.Ports[0].Name, Fault: g.scenario.Fault,
-		}
 		g.tasks.Go(func() {
-			if err := w.Run(g.ctx); err != nil {
+			if err := writer.Run(g.ctx); err != nil {
 				g.lost("slicewriter", err)
 			}
 		})
@@ -117,12 +136,13 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	}
 	g.node = up[0].Node
-	got, err := s.cs.CoreV1().Services(g.scope.Namespace).Get(ctx, echoName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("the Service: %w", err)
+	if err := g.findWays(ctx); err != nil {
+		return err
 	}
-	g.service = net.JoinHostPort(got.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort))
 	if err := g.explore(ctx, scout); err != nil {
+		return err
+	}
+	if err := g.balance(); err != nil {
 		return err
 	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
@@ -134,31 +154,45 @@ func (g *ground) app() deploy.Echo {
 	t := g.scenario.Topology
 	e := deploy.Echo{
 		Name: echoName, Replicas: t.Replicas, MinDrain: t.MinDrain, Unready: t.Unready, Deadline: t.Deadline,
-		Grace: t.Grace, MinReady: t.MinReady, Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
+		Grace: t.Grace, MinReady: t.MinReady, Unavailable: t.Unavailable, Hook: t.Hook, HookFails: t.HookFails,
+		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart,
+		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
-	if isEchos(g.scenario.Fault) {
-		e.Fault = g.scenario.Fault
-		e.ProbeApart = g.scenario.Fault == echo.ListenerBeforeReady
+	if f := g.scenario.Fault; known(echo.Faults(), f) || known(deploy.Faults(), f) {
+		e.Fault = f
+		e.ProbeApart = f == echo.ListenerBeforeReady
 	}
 	return e
 }
 
-func isEchos(f spec.Fault) bool {
-	for _, k := range echo.Faults() {
-		if k.Name == f {
-			return true
-		}
-	}
-	return false
+func known(faults []fixtures.Fault, f spec.Fault) bool {
+	return slices.ContainsFunc(faults, func(k fixtures.Fault) bool { return k.Name == f })
 }
 
-func isLie(f spec.Fault) bool {
-	for _, k := range slicewriter.Faults() {
-		if k.Name == f {
-			return true
-		}
+// How the suite's balancer looks at health ports: as eager as the defaults of
+// clouds allow, so that a drain of some seconds can outlast it.
+const (
+	balancerPeriod    = time.Second
+	balancerThreshold = 2
+)
+
+// balance starts the balancer, where traffic goes through one.
+func (g *ground) balance() error {
+	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
+		return nil
 	}
-	return false
+	ports := g.ways.services[viewOf(load.Balanced)].Spec
+	cfg := balancer.Config{
+		Listen: "127.0.0.1:0", Period: balancerPeriod, Threshold: balancerThreshold,
+		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
+	}
+	for _, t := range nodesOf(g.targets) {
+		at := func(port int32) string { return net.JoinHostPort(t.NodeIPs[0], strconv.Itoa(int(port))) }
+		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(ports.Ports[0].NodePort), Health: at(ports.HealthCheckNodePort)})
+	}
+	var err error
+	g.balancer, err = balancer.New(cfg)
+	return err
 }
 
 // observed takes what the watches show.
@@ -189,8 +223,8 @@ func (g *ground) buried(uid string) {
 // stopDirect ends the direct streams to a pod some time after it went.
 func (g *ground) stopDirect(uid string) {
 	g.mu.Lock()
-	names := g.streams[uid]
-	delete(g.streams, uid)
+	names := g.direct[uid]
+	delete(g.direct, uid)
 	g.mu.Unlock()
 	if len(names) == 0 {
 		return
@@ -213,29 +247,36 @@ func (g *ground) lost(name string, err error) {
 
 // Start begins the scenario's traffic.
 func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
-	var all []load.Stream
+	var inside, outside []load.Stream
 	for _, p := range g.scenario.Traffic {
-		if p.Path == load.Service {
-			all = append(all, g.stream(p.Key(), p, g.service))
-			continue
+		some, err := g.streams(p)
+		if err != nil {
+			return nil, nil, err
 		}
-		for _, t := range g.targets {
-			name := p.Key() + "@" + t.UID
-			all = append(all, g.stream(name, p, net.JoinHostPort(t.IP, strconv.Itoa(deploy.WorkPort))))
-			g.mu.Lock()
-			g.streams[t.UID] = append(g.streams[t.UID], name)
-			g.mu.Unlock()
+		if p.Path.Outside() {
+			outside = append(outside, some...)
+		} else {
+			inside = append(inside, some...)
+		}
+		for _, s := range some {
+			names = append(names, s.Name)
+			if _, uid, ok := strings.Cut(s.Name, "@"); ok && p.Path == load.Direct {
+				g.mu.Lock()
+				g.direct[uid] = append(g.direct[uid], s.Name)
+				g.mu.Unlock()
+			}
 		}
 	}
-	for _, s := range all {
-		names = append(names, s.Name)
+	if err := g.probe.Start(ctx, inside...); err != nil {
+		return nil, nil, err
 	}
-	if err := g.probe.Start(ctx, all...); err != nil {
+	if err := g.outside.start(outside...); err != nil {
 		return nil, nil, err
 	}
 	if g.scenario.Pressure > 0 {
+		svc := g.ways.services[viewOf(load.Service)]
 		err = g.probe.Pressure(ctx, control.Pressure{
-			Name: "fortio", Addr: g.service, Conns: 10, QPS: g.scenario.Pressure,
+			Name: "fortio", Addr: net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort)), Conns: 10, QPS: g.scenario.Pressure,
 			Seconds: g.scenario.Estimate().Seconds() - 20,
 		})
 	}
@@ -261,6 +302,9 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		Emit:   func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 		Fault:  g.scenario.Fault,
 	}
+	if g.stage.cfg.Nodes != nil {
+		t.Nodes = g.stage.cfg.Nodes
+	}
 	return t.Run(ctx, g.scenario.Disrupt)
 }
 
@@ -280,7 +324,7 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) error {
-	if err := g.probe.Stop(ctx); err != nil {
+	if err := errors.Join(g.probe.Stop(ctx), g.outside.stop(ctx)); err != nil {
 		return err
 	}
 	if err := g.probe.WaitIdle(ctx); err != nil {
@@ -301,6 +345,10 @@ func (g *ground) Close(ctx context.Context) error {
 	}
 	g.cancel()
 	g.tasks.Wait()
+	var err error
+	if g.balancer != nil {
+		err = g.balancer.Close(ctx)
+	}
 	for _, a := range []*agent{g.probe, g.scout} {
 		if a != nil {
 			a.close()
@@ -308,5 +356,5 @@ func (g *ground) Close(ctx context.Context) error {
 	}
 	g.stage.router.disown(g.sink)
 	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs) })
-	return nil
+	return err
 }

@@ -4,7 +4,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +20,8 @@ import (
 // serviceBudget is how long the Service may take to reach every pod.
 const serviceBudget = time.Minute
 
-// explore waits until the Service reaches every pod from the clients' node, as
-// the dials of a scout of its own address show. The clients must not dial
+// explore waits until each Service reaches every pod that it should, as the
+// dials of a scout of its own address show, on the clients' node. The clients must not dial
 // earlier. A SYN for a Service that kube-proxy is just writing down leaves a
 // conntrack entry without a translation, or with that of a pod that is not
 // there yet; it lives for two minutes, and a later connection that happens to
@@ -31,39 +34,103 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	reached := map[string]bool{}
+	seen := &reached{by: map[string]map[string]bool{}}
 	addr, dial := s.reach(g.scope.Namespace, up[0], scout.HostPort)
 	// The scout's samples stand in the timeline, because the ledger has its
-	// requests too; no check reads its stream.
+	// requests too; no check reads its streams.
 	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, func(r timeline.Record, offset time.Duration) {
 		g.sink.Emit(r, offset)
-		if r.Sample != nil && !r.Sample.Failed() {
-			mu.Lock()
-			defer mu.Unlock()
-			reached[r.Sample.Server] = true
+		if r.Sample != nil {
+			seen.note(*r.Sample)
 		}
 	}, func(error) {})
 	if err != nil {
 		return err
 	}
-	look := load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}
-	if err := g.scout.Start(ctx, g.stream("scout", look, g.service)); err != nil {
-		return err
-	}
-	err = disrupt.Await(ctx, serviceBudget, "the Service to reach every pod", func(context.Context) (bool, string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		n := 0
-		for _, t := range g.targets {
-			if reached[t.UID] {
-				n++
-			}
+	looks := &outside{ctx: ctx, emit: func(x timeline.Sample) {
+		g.outside.emit(x)
+		seen.note(x)
+	}}
+	wanted := map[string]int{} // pods to be reached, by stream
+	for _, v := range g.views() {
+		path := load.Path(v)
+		if path == load.Headless || path == load.HeadlessPublishing {
+			continue // nothing is dialled there
 		}
-		return n == len(g.targets), fmt.Sprintf("%d of %d pods answered through it", n, len(g.targets)), nil
+		some, err := g.streams(load.Profile{Path: path, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20})
+		if err != nil {
+			return err
+		}
+		for i := range some {
+			_, node, _ := strings.Cut(some[i].Name, "@")
+			some[i].Name = scoutName + "/" + some[i].Name
+			wanted[some[i].Name] = g.eligible(path, node)
+		}
+		if path.Outside() {
+			err = looks.start(some...)
+		} else {
+			err = g.scout.Start(ctx, some...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err = disrupt.Await(ctx, serviceBudget, "the Services to reach every pod", func(context.Context) (bool, string, error) {
+		done, said := seen.all(wanted)
+		return done, said, nil
 	})
 	if err != nil {
 		return err
 	}
-	return g.scout.Stop(ctx)
+	return errors.Join(g.scout.Stop(ctx), looks.stop(ctx))
+}
+
+// eligible is how many of the targets a path reaches from where it begins.
+func (g *ground) eligible(p load.Path, node string) int {
+	if p == load.ServiceLocal {
+		node = g.node
+	}
+	n := 0
+	for _, t := range g.targets {
+		if node == "" || t.Node == node {
+			n++
+		}
+	}
+	if p == load.Sticky {
+		n = min(n, 1)
+	}
+	return n
+}
+
+// reached are the pods that answered, by stream.
+type reached struct {
+	mu sync.Mutex
+	by map[string]map[string]bool
+}
+
+func (r *reached) note(s timeline.Sample) {
+	if s.Failed() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[s.Stream] == nil {
+		r.by[s.Stream] = map[string]bool{}
+	}
+	r.by[s.Stream][s.Server] = true
+}
+
+// all says whether each stream reached as many pods as it should, or which
+// did not.
+func (r *reached) all(wanted map[string]int) (bool, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var short []string
+	for stream, n := range wanted {
+		if have := len(r.by[stream]); have < n || n == 0 {
+			short = append(short, fmt.Sprintf("%d of %d pods answered on %s", have, n, stream))
+		}
+	}
+	slices.Sort(short)
+	return len(short) == 0, strings.Join(short, "; ")
 }

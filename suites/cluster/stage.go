@@ -26,6 +26,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -74,6 +75,10 @@ type Config struct {
 	// KindName is the kind cluster's name, for the error that says how an
 	// image is loaded.
 	KindName string
+	// Reachable: the nodes' addresses can be dialled from this process.
+	Reachable bool
+	// Nodes runs commands on the nodes, where the suite made them.
+	Nodes disrupt.NodeShell
 }
 
 // Stage is an open stage. It implements behaviour.Stage.
@@ -266,8 +271,16 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// Skip says why the stage can't carry a behaviour: it carries all there are.
-func (s *Stage) Skip(behaviour.Behaviour) string { return "" }
+// Skip says why the stage can't carry a behaviour.
+func (s *Stage) Skip(b behaviour.Behaviour) string {
+	if b.Disrupt.NodeWide() && !s.cfg.Ours {
+		return "it touches nodes or the control plane, which the suite does on clusters that it made only"
+	}
+	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !s.cfg.Reachable {
+		return "its clients are outside the cluster, and no node's address can be reached from here"
+	}
+	return ""
+}
 
 // Describe says where the run takes place.
 func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
