@@ -34,10 +34,12 @@ func echoCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	f.StringVar(&where.dir, "ledger", "", "folder for the ledger, which outlives the pod (hostPath)")
 	f.StringVar(&where.collector, "collector", "", "host:port of a collector that keeps the ledger instead")
 	f.StringVar(&where.tls, "tls", "", "folder with ca.crt, tls.crt and tls.key for the collector")
-	f.DurationVar(&cfg.Drain.Min, "min-drain", 5*time.Second, "how long after SIGTERM it stays ready")
+	f.DurationVar(&cfg.Drain.Min, "min-drain", 5*time.Second, "how long after SIGTERM, or the preStop hook, it stays ready")
 	f.DurationVar(&cfg.Drain.Unready, "unready", 2*time.Second, "how long after that it goes on accepting: above probe period x failure threshold")
-	f.DurationVar(&cfg.Drain.Deadline, "deadline", 20*time.Second, "when, after SIGTERM, the rest is cut: below the grace period")
+	f.DurationVar(&cfg.Drain.Deadline, "deadline", 20*time.Second, "when, after SIGTERM or the preStop hook, the rest is cut: below the grace period")
 	f.DurationVar(&cfg.Startup, "startup", 0, "how long it takes before it listens")
+	f.DurationVar(&cfg.Grace, "grace", 0, "the pod's grace period, for the fault that drains over all of it")
+	f.StringVar(&cfg.State, "state", "", "folder that outlives the container and not the pod, for the fault that remembers a drain")
 	f.StringVar(&fault, "fault", "", "break it on purpose: "+faultNames())
 	c.RunE = func(*cobra.Command, []string) error {
 		var err error
