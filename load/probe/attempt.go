@@ -31,9 +31,13 @@ type form struct {
 	bytes  int64  // of the body: the answer's, or the upload's
 	upload bool   // the body goes up
 	expect bool   // and waits for 100 Continue
-	head   string // the HTTP/1.1 request up to the ID
-	tail   string // and behind it
+	check  bool   // the status is all that matters
+	head   string // the HTTP/1.1 request without its ID
 }
+
+// healthz is what a load balancer asks a health check node port for. No path
+// of kube-proxy's has a meaning of its own.
+const healthz = "/healthz"
 
 func newForm(s load.Stream, host string) form {
 	f := form{method: http.MethodGet, bytes: work.SmallBytes}
@@ -54,10 +58,24 @@ func newForm(s load.Stream, host string) form {
 		job.Bytes = f.bytes
 	}
 	f.url = &url.URL{Scheme: "http", Host: host, Path: work.URLPath, RawQuery: job.Query()}
+	if f.check = s.Profile.Op == load.Check; f.check {
+		f.url = &url.URL{Scheme: "http", Host: host, Path: healthz}
+	}
 	f.head = f.method + " " + f.url.RequestURI() + " HTTP/1.1\r\nHost: " + host +
-		"\r\nUser-Agent: " + userAgent + "\r\n" + more + work.HeaderID + ": "
-	f.tail = "\r\n\r\n"
+		"\r\nUser-Agent: " + userAgent + "\r\n" + more
 	return f
+}
+
+// request is the header of an HTTP/1.1 request.
+func (f *form) request(id string) []byte {
+	b := make([]byte, 0, 512)
+	b = append(b, f.head...)
+	if !f.check {
+		b = append(b, work.HeaderID+": "...)
+		b = append(b, id...)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...)
 }
 
 // attempt is one request on its way, and what is known of it.
@@ -91,17 +109,18 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	a.Server = resp.Header.Get(work.HeaderPod)
 	if resp.StatusCode != http.StatusOK {
 		a.fail(timeline.Status, errors.New(resp.Status))
-		n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
-		if err == nil && n == maxRest {
-			err = fmt.Errorf("more than %d bytes behind status %d", maxRest, resp.StatusCode)
-		}
+		_, err := rest(resp)
 		return err
 	}
-	a.Want = a.stream.form.bytes
 	var wrong, err error
-	if a.stream.form.upload {
+	switch f := &a.stream.form; {
+	case f.check:
+		a.Got, err = rest(resp)
+	case f.upload:
+		a.Want = f.bytes
 		wrong, err = a.acknowledged(resp.Body)
-	} else {
+	default:
+		a.Want = f.bytes
 		wrong, err = a.compare(resp.Body)
 		if err == nil && toEOF && a.Got < a.Want {
 			err = errShort
@@ -118,6 +137,15 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		a.End = timeline.Monotonic()
 	}
 	return nil
+}
+
+// rest reads a body of no interest to its end.
+func rest(resp *http.Response) (int64, error) {
+	n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxRest))
+	if err == nil && n == maxRest {
+		err = fmt.Errorf("%d bytes or more behind status %d", maxRest, resp.StatusCode)
+	}
+	return n, err
 }
 
 // buffers are for comparing a body with what it should be.

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -20,8 +18,7 @@ import (
 
 // h1 speaks HTTP/1.1 over a connection of its own.
 type h1 struct {
-	nc   *net.TCPConn
-	rc   syscall.RawConn
+	nc   wire
 	end  error // that reading ended with
 	br   *bufio.Reader
 	kill func() bool // undoes the hold of the stream's context
@@ -29,11 +26,9 @@ type h1 struct {
 
 var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
-func newH1(ctx context.Context, nc *net.TCPConn) *h1 {
-	// SyscallConn fails for a closed connection only.
-	rc, _ := nc.SyscallConn()
+func newH1(ctx context.Context, nc wire) *h1 {
 	c := &h1{
-		nc: nc, rc: rc, br: readers.Get().(*bufio.Reader),
+		nc: nc, br: readers.Get().(*bufio.Reader),
 		kill: context.AfterFunc(ctx, func() { _ = nc.Close() }),
 	}
 	c.br.Reset(c)
@@ -51,7 +46,7 @@ func (c *h1) Read(p []byte) (int, error) {
 
 func (c *h1) state() state {
 	// Nothing may arrive unasked: not even an answer (a 408, say) can be used.
-	if peek(c.rc) != fresh {
+	if c.nc.peek() != fresh {
 		return stale
 	}
 	return fresh
@@ -78,10 +73,7 @@ func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
 		return drop
 	}
 	f := &a.stream.form
-	head := make([]byte, 0, 512)
-	head = append(head, f.head...)
-	head = append(head, a.ID...)
-	head = append(head, f.tail...)
+	head := f.request(a.ID)
 	if f.upload {
 		return c.upload(ctx, a, head)
 	}

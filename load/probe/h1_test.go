@@ -177,10 +177,10 @@ func TestHTTP1Outcomes(t *testing.T) {
 		"rst instead of 100": {cont, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
 			func(c *net.TCPConn, _ *bufio.Reader, _ string) { reset(c) }},
 	} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
-			t.Run(name+"/"+string(conns), func(t *testing.T) {
+		for _, carried := range carriers {
+			t.Run(name+"/"+carried.name, func(t *testing.T) {
 				t.Parallel()
-				noRetry(t, c.p, conns, c.want, func(requests *atomic.Int64) string {
+				noRetry(t, c.p, carried, c.want, func(requests *atomic.Int64) string {
 					return accept(t, func(_ int, conn *net.TCPConn) {
 						br := bufio.NewReader(conn)
 						req, err := http.ReadRequest(br)
@@ -196,11 +196,26 @@ func TestHTTP1Outcomes(t *testing.T) {
 	}
 }
 
+// carrier is how the requests of a test go.
+type carrier struct {
+	name  string
+	conns load.Conns
+	delay time.Duration
+}
+
+// carriers are all of them: what a sample says is the same over each.
+var carriers = []carrier{
+	{"new", load.New, 0},
+	{"reused", load.Reused, 0},
+	{"new and far", load.New, 10 * time.Millisecond},
+	{"reused and far", load.Reused, 10 * time.Millisecond},
+}
+
 // noRetry records a few attempts against a server that answers one request on
 // each connection: all have the same outcome, and each was made once.
-func noRetry(t *testing.T, p load.Profile, conns load.Conns, w want, start func(requests *atomic.Int64) string) {
+func noRetry(t *testing.T, p load.Profile, c carrier, w want, start func(requests *atomic.Int64) string) {
 	t.Helper()
-	p.Conns = conns
+	p.Conns, p.Delay = c.conns, c.delay
 	p.Rate = 50
 	var requests atomic.Int64
 	s := testStream(start(&requests), p)

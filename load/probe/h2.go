@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
-	"syscall"
 
 	"golang.org/x/net/http2"
 
@@ -22,15 +20,14 @@ import (
 // ClientConn, which has no way to retry. What the peer really said is read
 // from the frames on the wire: the errors of ClientConn don't tell it apart.
 type h2 struct {
-	tap *tap
-	rc  syscall.RawConn
+	nc  wire
+	tap *tap // on nc
 	cc  *http2.ClientConn
 	err error // of the preface
 }
 
-func newH2(_ context.Context, nc *net.TCPConn) *h2 {
-	rc, _ := nc.SyscallConn()
-	c := &h2{tap: newTap(nc), rc: rc}
+func newH2(nc wire) *h2 {
+	c := &h2{nc: nc, tap: newTap(nc)}
 	t := &http2.Transport{DisableCompression: true}
 	c.cc, c.err = t.NewClientConn(c.tap)
 	return c
@@ -40,7 +37,7 @@ func (c *h2) state() state {
 	if c.tap.seen().over() {
 		return stale
 	}
-	return peek(c.rc)
+	return c.nc.peek()
 }
 
 func (c *h2) close() {

@@ -208,10 +208,10 @@ func TestH2COutcomes(t *testing.T) {
 		"goaway instead of 100": {cont, want{timeline.GoAway, timeline.PhaseWrite, 0, 0, true},
 			func(p *peer, s uint32, _ string) { _ = p.WriteGoAway(0, http2.ErrCodeNo, nil); p.rest() }},
 	} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
-			t.Run(name+"/"+string(conns), func(t *testing.T) {
+		for _, carried := range carriers {
+			t.Run(name+"/"+carried.name, func(t *testing.T) {
 				t.Parallel()
-				noRetry(t, c.p, conns, c.want, func(requests *atomic.Int64) string {
+				noRetry(t, c.p, carried, c.want, func(requests *atomic.Int64) string {
 					return accept(t, func(_ int, conn *net.TCPConn) {
 						p, err := newPeer(conn)
 						if err != nil {

@@ -4,16 +4,10 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"math"
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lastcall-dev/lastcall/load"
 )
@@ -40,15 +34,6 @@ const (
 	unsent             // it was gone before a byte of the request was written
 )
 
-// state is what the socket of an idle connection says.
-type state int
-
-const (
-	fresh  state = iota // nothing has arrived
-	unread              // something has arrived that nobody has read
-	stale               // it is over
-)
-
 // conn carries one request at a time.
 type conn interface {
 	// try makes the attempt over this connection, its nth request, and
@@ -70,43 +55,17 @@ type link struct {
 
 // dial opens a connection of the stream's protocol.
 func (s *stream) dial(ctx context.Context) (*link, error) {
-	var d net.Dialer
-	d.KeepAlive = -1
-	d.KeepAliveConfig.Enable = false
-	nc, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, s.addr)
+	w, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{num: s.opened.Add(1), local: nc.LocalAddr().String()}
+	l := &link{num: s.opened.Add(1), local: w.LocalAddr().String()}
 	if s.Profile.Protocol == load.H2C {
-		l.conn = newH2(s.ctx, nc)
+		l.conn = newH2(w)
 	} else {
-		l.conn = newH1(s.ctx, nc)
+		l.conn = newH1(s.ctx, w)
 	}
 	return l, nil
-}
-
-// peek asks a socket whether anything has arrived, without taking it. It goes
-// by Control, since another goroutine may be blocked in a read.
-func peek(rc syscall.RawConn) state {
-	var (
-		b   [1]byte
-		n   int
-		err error
-	)
-	if cerr := rc.Control(func(fd uintptr) {
-		n, _, err = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	}); cerr != nil {
-		return stale
-	}
-	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-		return fresh
-	case err != nil || n == 0:
-		return stale
-	default:
-		return unread
-	}
 }
 
 // pool holds the idle connections of a stream, used in turn.

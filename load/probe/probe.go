@@ -12,10 +12,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"strconv"
@@ -60,6 +58,11 @@ func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sa
 		prefix: newPrefix(s.Name),
 		done:   make(chan struct{}),
 	}
+	if s.Profile.Op == load.Lookup {
+		if st.inquiry, err = newInquiry(s); err != nil {
+			return nil, fmt.Errorf("stream %q: %w", s.Name, err)
+		}
+	}
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
 	if s.Profile.Conns == load.Reused {
@@ -67,52 +70,6 @@ func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sa
 	}
 	go st.run()
 	return st, nil
-}
-
-// check says what is wrong with a stream, all of it, and reads its address.
-func check(s load.Stream) (netip.AddrPort, error) {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.Name == "" {
-		bad("no name: samples are found by it")
-	}
-	addr, err := netip.ParseAddrPort(s.Addr)
-	if err != nil || addr.Port() == 0 {
-		bad("address %q: want an IP and a port, as in 10.0.0.1:80 or [fd00::1]:80", s.Addr)
-	}
-	p := s.Profile
-	switch p.Protocol {
-	case load.HTTP1, load.H2C:
-	default:
-		bad("protocol %q: want %s or %s", p.Protocol, load.HTTP1, load.H2C)
-	}
-	switch p.Conns {
-	case load.New, load.Reused:
-	default:
-		bad("conns %q: want %s or %s", p.Conns, load.New, load.Reused)
-	}
-	switch p.Op {
-	case load.Get:
-		if p.Takes != 0 {
-			bad("op %s takes no time of its own: takes is %v, want 0", p.Op, p.Takes)
-		}
-	case load.Slow, load.Chunked, load.Upload, load.Continue:
-		if p.Takes < time.Millisecond {
-			bad("op %s: takes is %v, want 1ms at least", p.Op, p.Takes)
-		}
-	default:
-		bad("op %q: want %s, %s, %s, %s or %s", p.Op, load.Get, load.Slow, load.Chunked, load.Upload, load.Continue)
-	}
-	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {
-		bad("rate %v: want requests per second, above 0 and up to %d", p.Rate, MaxRate)
-	}
-	if s.Tolerance <= 0 {
-		bad("tolerance %v: want how late an attempt may start, above 0", s.Tolerance)
-	}
-	if s.Timeout <= 0 {
-		bad("timeout %v: want a bound on an attempt, above 0", s.Timeout)
-	}
-	return addr, errors.Join(errs...)
 }
 
 // newPrefix begins the request IDs of one running stream: 24 bits of its
@@ -135,6 +92,8 @@ type stream struct {
 	dest string // addr, as samples give it
 	emit func(timeline.Sample)
 	form form
+	// inquiry is what a lookup asks, and form what anything else does.
+	inquiry *inquiry
 
 	ctx    context.Context // ends: everything is killed
 	pacing context.Context // ends: nothing new begins
@@ -145,6 +104,7 @@ type stream struct {
 	opened   atomic.Uint64 // connections
 	pool     *pool         // nil: a connection for each request
 	attempts sync.WaitGroup
+	pumps    sync.WaitGroup // of far connections
 }
 
 // Stop implements load.Handle.
@@ -156,6 +116,7 @@ func (s *stream) Done() <-chan struct{} { return s.done }
 func (s *stream) run() {
 	defer close(s.done)
 	defer s.stop()
+	defer s.pumps.Wait()
 	if s.pool != nil {
 		defer s.pool.close()
 	}
@@ -211,7 +172,11 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	a.Saturated = a.Start-a.Due > s.Tolerance
 	ctx, cancel := context.WithTimeout(s.ctx, s.budget())
 	defer cancel()
-	s.carry(ctx, a)
+	if s.inquiry != nil {
+		s.lookup(ctx, a)
+	} else {
+		s.carry(ctx, a)
+	}
 	s.emit(a.Sample)
 }
 

@@ -331,6 +331,10 @@ func TestCancelKills(t *testing.T) {
 	}
 }
 
+func asLookup(s *load.Stream) {
+	s.Profile.Protocol, s.Profile.Op, s.Query = load.DNS, load.Lookup, "echo."
+}
+
 func TestStartSaysWhatIsWrong(t *testing.T) {
 	good := testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get})
 	for _, c := range []struct {
@@ -340,9 +344,25 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Name = "" }, "no name"},
 		{func(s *load.Stream) { s.Addr = "echo:80" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Addr = "127.0.0.1:0" }, "want an IP and a port"},
-		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, "want http1 or h2c"},
-		{func(s *load.Stream) { s.Profile.Conns = "" }, "want new or reused"},
-		{func(s *load.Stream) { s.Profile.Op = "put" }, "want get, slow, chunked, upload or continue"},
+		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c"]`},
+		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused"]`},
+		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "continue" "lookup" "check"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = load.DNS }, `want one of ["http1" "h2c"]`},
+		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Protocol = load.H2C }, `want one of ["http1"]`},
+		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Takes = time.Second }, "takes no time of its own"},
+		{func(s *load.Stream) { s.Query = "echo." }, "asks for no name"},
+		{func(s *load.Stream) { s.IPv6 = true }, "asks for no name"},
+		{func(s *load.Stream) { s.Profile.Op = load.Lookup; s.Query = "echo." }, `want one of ["dns"]`},
+		{func(s *load.Stream) { asLookup(s); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { asLookup(s); s.Query = "" }, "with its final dot"},
+		{func(s *load.Stream) { asLookup(s); s.Query = "echo" }, "with its final dot"},
+		{func(s *load.Stream) { asLookup(s); s.Query = "a..b." }, "with its final dot"},
+		{func(s *load.Stream) { asLookup(s); s.Query = strings.Repeat("a", 64) + "." }, "with its final dot"},
+		{func(s *load.Stream) { asLookup(s); s.Query = strings.Repeat("a.", 200) }, "with its final dot"},
+		{func(s *load.Stream) { asLookup(s); s.Profile.Delay = time.Millisecond }, "there is none"},
+		{func(s *load.Stream) { s.Profile.Delay = -time.Millisecond }, "want 0 or above"},
+		{func(s *load.Stream) { s.Profile.Delay = s.Timeout/4 + 1 }, "must fit into the timeout"},
 		{func(s *load.Stream) { s.Profile.Takes = time.Second }, "takes no time of its own"},
 		{func(s *load.Stream) { s.Profile.Op = load.Slow }, "want 1ms at least"},
 		{func(s *load.Stream) { s.Profile.Rate = 0 }, "rate 0"},

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/load"
+)
+
+// shape is what an operation can be carried by.
+type shape struct {
+	op        load.Op
+	protocols []load.Protocol
+	conns     []load.Conns
+	takes     bool // time of its own
+}
+
+var (
+	overHTTP = []load.Protocol{load.HTTP1, load.H2C}
+	overAny  = []load.Protocol{load.HTTP1, load.H2C, load.DNS}
+	anyConns = []load.Conns{load.New, load.Reused}
+	newConns = []load.Conns{load.New}
+)
+
+var shapes = []shape{
+	{load.Get, overHTTP, anyConns, false},
+	{load.Slow, overHTTP, anyConns, true},
+	{load.Chunked, overHTTP, anyConns, true},
+	{load.Upload, overHTTP, anyConns, true},
+	{load.Continue, overHTTP, anyConns, true},
+	{load.Lookup, []load.Protocol{load.DNS}, newConns, false},
+	{load.Check, []load.Protocol{load.HTTP1}, newConns, false},
+}
+
+// check says what is wrong with a stream, all of it, and reads its address.
+func check(s load.Stream) (netip.AddrPort, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Name == "" {
+		bad("no name: samples are found by it")
+	}
+	addr, err := netip.ParseAddrPort(s.Addr)
+	if err != nil || addr.Port() == 0 {
+		bad("address %q: want an IP and a port, as in 10.0.0.1:80 or [fd00::1]:80", s.Addr)
+	}
+	p := s.Profile
+	sh := shape{op: p.Op, protocols: overAny, conns: anyConns}
+	if i := slices.IndexFunc(shapes, func(s shape) bool { return s.op == p.Op }); i >= 0 {
+		sh = shapes[i]
+		errs = append(errs, sh.time(p)...)
+	} else {
+		var ops []load.Op
+		for _, s := range shapes {
+			ops = append(ops, s.op)
+		}
+		bad("op %q: want one of %q", p.Op, ops)
+	}
+	if !slices.Contains(sh.protocols, p.Protocol) {
+		bad("op %q over protocol %q: want one of %q", p.Op, p.Protocol, sh.protocols)
+	}
+	if !slices.Contains(sh.conns, p.Conns) {
+		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, sh.conns)
+	}
+	if p.Op == load.Lookup {
+		if _, err := newInquiry(s); err != nil {
+			bad("query %q: want a name with its final dot: %w", s.Query, err)
+		}
+	} else if s.Query != "" || s.IPv6 {
+		bad("op %q asks for no name: query %q and ipv6 %v are of no use", p.Op, s.Query, s.IPv6)
+	}
+	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {
+		bad("rate %v: want requests per second, above 0 and up to %d", p.Rate, MaxRate)
+	}
+	switch {
+	case p.Delay < 0:
+		bad("delay %v: want 0 or above", p.Delay)
+	case p.Delay > 0 && p.Protocol == load.DNS:
+		bad("delay %v: over protocol %q there is none", p.Delay, p.Protocol)
+	case p.Delay > s.Timeout/4:
+		// To connect and to be answered takes two ways each.
+		bad("delay %v: four times that must fit into the timeout, %v", p.Delay, s.Timeout)
+	}
+	if s.Tolerance <= 0 {
+		bad("tolerance %v: want how late an attempt may start, above 0", s.Tolerance)
+	}
+	if s.Timeout <= 0 {
+		bad("timeout %v: want a bound on an attempt, above 0", s.Timeout)
+	}
+	return addr, errors.Join(errs...)
+}
+
+// time says what is wrong with how long an operation takes.
+func (sh shape) time(p load.Profile) []error {
+	switch {
+	case !sh.takes && p.Takes != 0:
+		return []error{fmt.Errorf("op %q takes no time of its own: takes is %v, want 0", p.Op, p.Takes)}
+	case sh.takes && p.Takes < time.Millisecond:
+		return []error{fmt.Errorf("op %q: takes is %v, want 1ms at least", p.Op, p.Takes)}
+	default:
+		return nil
+	}
+}
