@@ -51,8 +51,9 @@ type Termination struct {
 }
 
 // Terminations derives the ends of all instances that were deleted, or that
-// their node's shutdown ended, in the order of their D. Events before the first that shows a pod's deletion don't
-// make one: a pod that dies without either is no termination.
+// their node's shutdown ended, in the order of their D. Events before the
+// first that shows a pod's deletion don't make one: a pod that dies without
+// either is no termination.
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
 	exits := map[string][]Instant{}
