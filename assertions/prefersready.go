@@ -101,6 +101,12 @@ func PrefersReady() Check {
 // othersReady says whether an endpoint of the Service other than uid's was
 // ready at an instant, as the watch had shown it by then.
 func othersReady(tl *timeline.Timeline, uid, service string, at time.Duration) bool {
+	return readyBeside(tl, map[string]bool{uid: true}, service, at)
+}
+
+// readyBeside says whether an endpoint of the Service that is none of the
+// pods' was ready at an instant, as the watch had shown it by then.
+func readyBeside(tl *timeline.Timeline, pods map[string]bool, service string, at time.Duration) bool {
 	ready := map[string]bool{}
 	for _, e := range tl.Events {
 		if e.At > at {
@@ -117,7 +123,7 @@ func othersReady(tl *timeline.Timeline, uid, service string, at time.Duration) b
 		}
 	}
 	for other, is := range ready {
-		if is && other != uid {
+		if is && !pods[other] {
 			return true
 		}
 	}

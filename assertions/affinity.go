@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// pathSticky is the path, and the Service, with ClientIP affinity.
+const pathSticky = "sticky"
+
+// stuckFor is the stretch before a deletion in which it is seen to whom the
+// client sticks.
+const stuckFor = 2 * time.Second
+
+// AffinityMoves judges that ClientIP affinity lets go of a terminating pod: no
+// new connection of the client that stuck to it reaches it after P.
+func AffinityMoves() Check {
+	const floor, floorStuck = 200, 20
+	return Check{
+		Name:     "new connections of a client with ClientIP affinity after T_endpoint + P",
+		Expected: "while ready endpoints exist, no new connection of a client that stuck to a pod reaches it later than P after its EndpointSlice said that it terminates",
+		Floors: []Floor{
+			{Name: "terminations of the pod that the client stuck to", N: 1, Reason: "the client sticks to one of three pods, and each is deleted once"},
+			{Name: "per such termination: new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: floorStuck, Reason: "shows that the client stuck to it; no rate is concluded from it"},
+			{Name: "per such termination: new connections offered to the Service after P", N: floor},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			served := servers(c.Timeline)
+			stuck, total, late := 0, 0, 0
+			for _, t := range c.Terminations {
+				own, others := stickiness(c, t)
+				if own > 0 && others > 0 {
+					g.doubt("before %s was deleted, %d connections of the client reached it and %d others: it did not stick", t.Name, own, others)
+					continue
+				}
+				held := own > 0
+				from := terminatingSince(c, t, pathSticky)
+				after, until := from+c.P, from+c.P+acceptMargin
+				end := max(until, t.exitOr(until))
+				g.span(from, end)
+				n := 0
+				for _, s := range c.Timeline.Samples {
+					if word(s, 0) != pathSticky || !onNewConns(s) || s.Start <= after || s.Start > end {
+						continue
+					}
+					if !s.Saturated {
+						n++
+					}
+					reached := s.Server == t.UID || served[s.ID] == t.UID
+					// What a client loses that never was at this pod, it
+					// does not lose to it.
+					lost := held && s.Failed() && s.Start <= t.exitOr(until)
+					if !reached && !lost {
+						continue
+					}
+					if !othersReady(c.Timeline, t.UID, pathSticky, s.Start) {
+						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
+						continue
+					}
+					late++
+					if reached {
+						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client still reached the terminating pod", ms(s.Start-from))
+					} else {
+						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client failed: %s", ms(s.Start-from), describe(s))
+					}
+				}
+				if !held {
+					continue
+				}
+				stuck++
+				total += n
+				if last, _, _ := listener(c, t, t.Drain.At); last < until {
+					g.doubt("%s did not go on accepting until T_endpoint + P + %s: of a pod that is dead nothing can be shown", t.Name, acceptMargin)
+				}
+				g.least("new connections that it alone served to the client before its deletion", t.Name, own, floorStuck)
+				g.least("new connections offered to the Service after P, during its termination", t.Name, n, floor)
+			}
+			g.needTerminations(c)
+			g.count("terminations of the pod that the client stuck to", stuck, 1)
+			g.finding.Cause = "The data plane remembers the client's pod and does not ask whether it may still be used, or the EndpointSlices of the Service go on saying ready."
+			return g.conclude(
+				fmt.Sprintf("in %d terminations the client had left its pod by T_endpoint + P: none of %d new connections reached it", stuck, total),
+				fmt.Sprintf("%d new connections of the client reached, or were lost on the way to, the terminating pod that it stuck to, later than P", late))
+		},
+	}
+}
+
+// stickiness counts the client's connections just before a deletion: those
+// that the pod served, and those that others did.
+func stickiness(c Case, t Termination) (own, others int) {
+	before := min(t.Del.At, t.Drain.At-t.Drain.Err)
+	for _, s := range c.Timeline.Samples {
+		if word(s, 0) != pathSticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {
+			continue
+		}
+		if s.Server == t.UID {
+			own++
+		} else {
+			others++
+		}
+	}
+	return own, others
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// endMargin is by how much a window ends before what ends it: an attempt that
+// was begun at the last instant meets what comes after it.
+const endMargin = 200 * time.Millisecond
+
+// terminatingSince is from when on the pod's endpoint of a Service must have
+// been known to terminate: the slice's own word is the basis; where a slice
+// says it late or never, the deletion must do, or a liar could never be caught.
+func terminatingSince(c Case, t Termination, service string) time.Duration {
+	since := t.Del.At + shortLife
+	for _, s := range endpointStates(c.Timeline, t.UID, service) {
+		if s.gone || s.terminating {
+			return min(since, s.at)
+		}
+	}
+	return since
+}
+
+// unreadyAt is when an instance that drains first said that it does not serve:
+// by its own word or by its pod's Ready condition, and never by the slices,
+// which are what is judged. ok is false where nobody saw it.
+func unreadyAt(tl *timeline.Timeline, t Termination) (at time.Duration, ok bool) {
+	for _, e := range tl.Events {
+		if e.Subject != t.UID || e.At < t.Drain.At-t.Drain.Err {
+			continue
+		}
+		if e.Kind == timeline.DrainUnready || e.Kind == timeline.PodReady && e.Attrs["ready"] == "false" {
+			return e.At - e.Err, true
+		}
+	}
+	return 0, false
+}
+
+// unservingSince is from when on the pod's endpoint must have been known not
+// to serve: by the slice's word, or by the pod's Ready condition and what a
+// slice may take after it.
+func unservingSince(c Case, t Termination) (since time.Duration, ok bool) {
+	for _, e := range c.Timeline.Events {
+		if e.Subject != t.UID || e.At < t.Drain.At-t.Drain.Err {
+			continue
+		}
+		at := time.Duration(-1)
+		switch {
+		case e.Kind == timeline.Endpoint && ofService(e, mainService) && e.Attrs["serving"] == "false":
+			at = e.At
+		case e.Kind == timeline.PodReady && e.Attrs["ready"] == "false":
+			at = e.At + shortLife
+		}
+		if at >= 0 && (!ok || at < since) {
+			since, ok = at, true
+		}
+	}
+	return since, ok
+}
+
+// acceptsUntil is when an instance stopped accepting: by its own word, as
+// direct dials saw it, or at its exit. ok is false where nobody saw it.
+func acceptsUntil(c Case, t Termination) (at time.Duration, ok bool) {
+	take := func(d time.Duration) {
+		if !ok || d < at {
+			at, ok = d, true
+		}
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+		take(e.At)
+	}
+	if _, gone, _ := listener(c, t, t.Drain.At); gone != 0 {
+		take(gone)
+	}
+	if t.Exit.Known() {
+		take(t.Exit.At)
+	}
+	return at, ok
+}
+
+// collapse is the clock of a set of instances that terminate together, with
+// none to replace them.
+type collapse struct {
+	// from is the first disruption, known when the last endpoint must have
+	// been known to terminate.
+	from, known time.Duration
+	// until then all of them serve and accept.
+	until time.Duration
+	// unserving is when the last must have been known not to serve, closed
+	// when the first stopped accepting.
+	unserving, closed time.Duration
+}
+
+// collapsed derives the clock. What it lacks is a doubt, and makes the window
+// that it bounds empty.
+func (g *gather) collapsed(c Case) collapse {
+	w := collapse{from: c.Disturbed}
+	pods := map[string]bool{}
+	for i, t := range c.Terminations {
+		pods[t.UID] = true
+		w.known = max(w.known, terminatingSince(c, t, mainService))
+		closed, sawClosed := acceptsUntil(c, t)
+		unready, sawUnready := unreadyAt(c.Timeline, t)
+		unserving, sawUnserving := unservingSince(c, t)
+		if !sawClosed || !sawUnready || !sawUnserving {
+			g.doubt("nobody saw when %s stopped serving and accepting", t.Name)
+			return collapse{}
+		}
+		serves := min(unready, closed)
+		if i == 0 {
+			w.until, w.closed = serves, closed
+		}
+		w.until, w.closed = min(w.until, serves), min(w.closed, closed)
+		w.unserving = max(w.unserving, unserving)
+	}
+	w.until -= endMargin
+	w.closed -= endMargin
+	if readyBeside(c.Timeline, pods, mainService, w.known) {
+		g.doubt("not all endpoints terminated: another one was ready")
+		return collapse{}
+	}
+	return w
+}
+
+// way is one way to the pods: a path, and the node that it leads through where
+// the path has a stream for each.
+type way struct{ path, node string }
+
+func (w way) String() string {
+	if w.node == "" {
+		return w.path
+	}
+	return w.path + " at " + w.node
+}
+
+// carries says whether a short request on a new connection went this way.
+func (w way) carries(s timeline.Sample) bool {
+	return word(s, 0) == w.path && onNewConns(s) && word(s, 3) == "get" &&
+		(w.node == "" || strings.HasSuffix(s.Stream, "@"+w.node))
+}
+
+// The paths by the policy that they are subject to, by load.Path's names.
+const (
+	pathService       = "service"
+	pathServiceLocal  = "service-local"
+	pathNodePort      = "nodeport"
+	pathNodePortLocal = "nodeport-local"
+	pathHealth        = "health"
+)
+
+// waysTo are the ways to a set of instances: internal and external, with the
+// traffic policies Cluster and Local. With the external Local one only nodes
+// that hold an instance are eligible.
+func waysTo(ts []Termination) []way {
+	out := []way{{path: pathService}, {path: pathServiceLocal}, {path: pathNodePort}}
+	for _, n := range nodesOf(ts) {
+		out = append(out, way{pathNodePortLocal, n})
+	}
+	return out
+}
+
+// nodesOf are the nodes that held the instances, sorted.
+func nodesOf(ts []Termination) []string {
+	var out []string
+	for _, t := range ts {
+		if !slices.Contains(out, t.Node) {
+			out = append(out, t.Node)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// servers says which pod served a request, as the backends' own ledger has it.
+func servers(tl *timeline.Timeline) map[string]string {
+	out := make(map[string]string, len(tl.Ledger)/2)
+	for _, e := range tl.Ledger {
+		out[e.ID] = e.Pod
+	}
+	return out
+}

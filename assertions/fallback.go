@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// FallsBack judges that a set of which all endpoints terminate, and serve, goes
+// on being used: inside the cluster and from outside, with both policies.
+func FallsBack() Check {
+	const floor, floorAfter = 200, 60
+	return Check{
+		Name:     "new connections while all endpoints terminate and serve",
+		Expected: "from the deletion of all pods until the first of them stops serving, each new connection is served by one of them: from inside and outside, with the traffic policies Cluster and Local",
+		Floors: []Floor{
+			{Name: "per path: new connections offered while all pods served", N: floor},
+			{
+				Name: "per path: new connections offered while all pods served, after T_endpoint + P", N: floorAfter,
+				Reason: "P is 3 s of the 8 s in which the pods serve; a set that nobody falls back on loses each of them",
+			},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			if len(c.Terminations) == 0 {
+				return g.conclude("", "")
+			}
+			w := g.collapsed(c)
+			g.span(w.from, w.until)
+			all, lost := 0, 0
+			for _, way := range waysTo(c.Terminations) {
+				n, after := 0, 0
+				for _, s := range c.Timeline.Samples {
+					if !way.carries(s) || s.Start < w.from || s.Start >= w.until {
+						continue
+					}
+					all++
+					if !s.Saturated {
+						n++
+						if s.Start > w.known+c.P {
+							after++
+						}
+					}
+					if s.Failed() {
+						lost++
+						g.culprit(s.Start, way.String(), s.ID, "T_endpoint %+.1fs, %s before the first pod stopped serving: %s", (s.Start - w.known).Seconds(), ms(w.until-s.Start), describe(s))
+					}
+				}
+				g.count(way.String()+": new connections offered while all pods served", n, floor)
+				g.count(way.String()+": of these, after T_endpoint + P", after, floorAfter)
+			}
+			g.policies(c, w)
+			g.finding.Cause = "kube-proxy, or what stands in for it, was not told of the terminating endpoints, or does not fall back on them: a controller that removes an endpoint from its slice at the deletion, or a data plane that reads `ready` alone."
+			return g.conclude(
+				fmt.Sprintf("all %d new connections were served while nothing but terminating pods was left", all),
+				fmt.Sprintf("%d of %d new connections failed while terminating pods served", lost, all))
+		},
+	}
+}
+
+// policies doubts a recording in which the answers came from elsewhere than
+// the case says: then it was another case.
+func (g *gather) policies(c Case, w collapse) {
+	nodes := map[string]string{}
+	for _, t := range c.Terminations {
+		nodes[t.UID] = t.Node
+	}
+	local := ""
+	for _, s := range c.Timeline.Samples {
+		if s.Failed() || s.Start < w.from || s.Start >= w.until || !onFallback(s) {
+			continue
+		}
+		node, ours := nodes[s.Server]
+		switch path := word(s, 0); {
+		case !ours:
+			g.doubt("%s was answered by pod %s, which did not terminate", s.Stream, s.Server)
+		case path == pathServiceLocal && local != "" && local != node:
+			g.doubt("with the internal policy Local, pods of %s and of %s answered one client", local, node)
+		case path == pathServiceLocal:
+			local = node
+		case path == pathNodePortLocal && !(way{path, node}).carries(s):
+			g.doubt("with the external policy Local, a pod of %s answered %s", node, s.Stream)
+		}
+	}
+}
+
+func onFallback(s timeline.Sample) bool {
+	switch word(s, 0) {
+	case pathService, pathServiceLocal, pathNodePort, pathNodePortLocal:
+		return onNewConns(s) && word(s, 3) == "get"
+	}
+	return false
+}
+
+// NeverUnready judges that endpoints which terminate and don't serve are not
+// used, even when there are no others.
+func NeverUnready() Check {
+	const floor, floorDirect = 150, 50
+	return Check{
+		Name:     "new connections while all endpoints terminate and none serves",
+		Expected: "from T(serving = false) of the last pod + P until the first of them stops accepting, no new connection through the service network reaches a pod",
+		Floors: []Floor{
+			{
+				Name: "per path: new connections offered while no pod served", N: floor,
+				Reason: "the pods accept for 12 s after they stop serving, of which the probe takes 1 s and P 3 s; the paths share that window, and are offered more than 200 together",
+			},
+			{Name: "per termination: new connections that the pod itself accepted meanwhile", N: floorDirect},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			if len(c.Terminations) == 0 {
+				return g.conclude("", "")
+			}
+			w := g.collapsed(c)
+			from := w.unserving + c.P
+			g.span(from, w.closed)
+			served := servers(c.Timeline)
+			all, reached := 0, 0
+			for _, way := range waysTo(c.Terminations) {
+				n := 0
+				for _, s := range c.Timeline.Samples {
+					if !way.carries(s) || s.Start < from || s.Start >= w.closed {
+						continue
+					}
+					all++
+					if !s.Saturated {
+						n++
+					}
+					// Who has a connection was let through, whatever became
+					// of it.
+					if s.Failed() && s.Dial == 0 && served[s.ID] == "" {
+						continue
+					}
+					reached++
+					g.culprit(s.Start, way.String(), s.ID, "T(serving=false) + %s: a new connection was let through to a pod that says it does not serve", ms(s.Start-w.unserving))
+				}
+				g.count(way.String()+": new connections offered while no pod served", n, floor)
+			}
+			for _, t := range c.Terminations {
+				last, _, n := listener(c, t, from)
+				g.least("new connections that the pod itself accepted meanwhile", t.Name, n, floorDirect)
+				if last < w.closed-endMargin-listenerWindow {
+					g.doubt("%s did not go on accepting: of a pod that is dead nothing can be shown", t.Name)
+				}
+			}
+			g.finding.Cause = "The EndpointSlices go on saying `serving` of a terminating pod whose readiness has failed, or the data plane falls back on endpoints without looking at `serving`."
+			return g.conclude(
+				fmt.Sprintf("none of %d new connections reached a pod that accepted and said that it did not serve", all),
+				fmt.Sprintf("%d of %d new connections reached a pod that said it did not serve", reached, all))
+		},
+	}
+}
+
+// NodeLeavesBalancer judges that the health check node port of a node on which
+// all endpoints terminate says 503, while its node port goes on serving.
+func NodeLeavesBalancer() Check {
+	const floorBefore, floorSaid, floorServed = 10, 20, 60
+	return Check{
+		Name:     "the health check node port beside the node port of a node whose endpoints all terminate",
+		Expected: "while endpoints are ready the health check node port says 200; from T_endpoint + P on it says 503, and the node port still serves",
+		Floors: []Floor{
+			{Name: "per node: answers of 200 before anything was disturbed", N: floorBefore, Reason: "a state that is asked for and no rate: balancers poll it every few seconds"},
+			{Name: "per node: answers of 503 after T_endpoint + P, while the node port served", N: floorSaid, Reason: "as above"},
+			{Name: "per node: new connections that the node port served meanwhile", N: floorServed, Reason: "that it serves is what the health check is held against, and no demand of this rule"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			wrong := 0
+			for _, node := range nodesOf(c.Terminations) {
+				from := time.Duration(0)
+				for _, t := range c.Terminations {
+					if t.Node == node {
+						from = max(from, terminatingSince(c, t, pathNodePortLocal)+c.P)
+					}
+				}
+				until, served := servedBy(c, node, from)
+				g.span(from, max(from, until))
+				before, said := 0, 0
+				for _, s := range c.Timeline.Samples {
+					if word(s, 0) != pathHealth || !strings.HasSuffix(s.Stream, "@"+node) {
+						continue
+					}
+					switch {
+					case s.Start >= c.Steady && s.Start < c.Disturbed:
+						if !s.Failed() {
+							before++
+						}
+					case s.Start < from || s.Start > until:
+						// Nobody says what it must answer then.
+					case !s.Failed():
+						wrong++
+						g.culprit(s.Start, node, s.ID, "T_endpoint + %s: the health check node port says 200, and all endpoints of the node terminate", ms(s.Start-from+c.P))
+					case s.Status == 503:
+						said++
+					default:
+						g.doubt("the health check node port of %s did not answer with 503: %s", node, describe(s))
+					}
+				}
+				g.least("answers of 200 before anything was disturbed", node, before, floorBefore)
+				g.least("answers of 503 while the node port served", node, said, floorSaid)
+				g.least("new connections that the node port served meanwhile", node, served, floorServed)
+			}
+			g.finding.Cause = "The slices don't say that the endpoints terminate, or kube-proxy (or what stands in for it) counts terminating endpoints as local ones: then the balancer learns of the node's end when it loses connections."
+			return g.conclude(
+				"the health check node port said 503 and the node port served",
+				fmt.Sprintf("the health check node port said 200 %d times while all endpoints of its node terminated", wrong))
+		},
+	}
+}
+
+// servedBy is when the terminating pods of a node last answered its node port,
+// and how many new connections they did since an instant.
+func servedBy(c Case, node string, since time.Duration) (last time.Duration, n int) {
+	there := map[string]bool{}
+	for _, t := range c.Terminations {
+		there[t.UID] = t.Node == node
+	}
+	for _, s := range c.Timeline.Samples {
+		if s.Failed() || s.Start < since || !there[s.Server] || !(way{pathNodePortLocal, node}).carries(s) {
+			continue
+		}
+		last = max(last, s.Start)
+		if !s.Saturated {
+			n++
+		}
+	}
+	return last, n
+}

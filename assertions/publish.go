@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// The paths, and the Services, that publishNotReadyAddresses is about.
+const (
+	pathPublishing         = "publishing"
+	pathHeadless           = "headless"
+	pathHeadlessPublishing = "headless-publishing"
+)
+
+// recordTTL is how long a name's answer may be kept: the kubernetes plugin's
+// `ttl 30` of the Corefile that kubeadm writes. That file (as of 1.34) also
+// keeps the cache from the cluster's own names (`disable success`), so that the
+// server's answers follow the slices at once; older ones may lag by the TTL.
+const recordTTL = 30 * time.Second
+
+// StaysPublished judges that the endpoints of a Service that publishes
+// not-ready addresses stay ready, whatever their pods say.
+func StaysPublished() Check {
+	return Check{
+		Name:     "`ready` of the endpoints of Services with publishNotReadyAddresses",
+		Expected: "ready stays true while the pod terminates, and after its readiness was cut, until the endpoint goes",
+		Floors: []Floor{
+			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "demands states of one endpoint, not a rate"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			gap := watchGap(c.Timeline, "endpointslices")
+			for _, t := range c.Terminations {
+				for _, service := range []string{pathPublishing, pathHeadlessPublishing} {
+					terminating := 0
+					for _, s := range endpointStates(c.Timeline, t.UID, service) {
+						g.span(s.at, s.at)
+						if !s.gone && !s.ready {
+							g.culprit(s.at, endpointName(t, service), "", "T_del %+.1fs: %s: not ready, and the Service publishes not-ready addresses", (s.at - t.Del.At).Seconds(), s)
+						}
+						if s.terminating {
+							terminating++
+						}
+					}
+					g.least("terminating states", endpointName(t, service), terminating, 1)
+				}
+			}
+			g.needTerminations(c)
+			if gap != "" {
+				g.doubt("the EndpointSlice watch has a gap: %s", gap)
+			}
+			g.finding.Cause = "Whoever writes the EndpointSlices does not look at the Service's publishNotReadyAddresses."
+			return g.conclude(
+				fmt.Sprintf("ready stayed true in all %d terminations", len(c.Terminations)),
+				fmt.Sprintf("ready was false %d times", g.failures()))
+		},
+	}
+}
+
+// ReachesPublished judges that the data plane goes on giving a terminating
+// pod's address, where the Service publishes not-ready addresses.
+func ReachesPublished() Check {
+	const floor = 60
+	return Check{
+		Name:     "new connections through a Service with publishNotReadyAddresses",
+		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting",
+		Floors: []Floor{{
+			Name: "per termination: new connections offered in each half of that time", N: floor,
+			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			served := servers(c.Timeline)
+			total, reached := 0, 0
+			for _, t := range c.Terminations {
+				from := terminatingSince(c, t, pathPublishing) + c.P
+				to, ok := acceptsUntil(c, t)
+				if !ok || to <= from {
+					g.doubt("%s was not seen to accept after T_endpoint + P: of a pod that is dead nothing can be shown", t.Name)
+					continue
+				}
+				g.span(from, to)
+				mid := from + (to-from)/2
+				for _, half := range []spec.Window{{From: from, To: mid}, {From: mid, To: to}} {
+					n, hits := 0, 0
+					for _, s := range c.Timeline.Samples {
+						if word(s, 0) != pathPublishing || !onNewConns(s) || s.Saturated || !half.Contains(s.Start) {
+							continue
+						}
+						n++
+						if s.Server == t.UID || served[s.ID] == t.UID {
+							hits++
+						}
+					}
+					total, reached = total+n, reached+hits
+					if hits == 0 && n >= floor {
+						g.culprit(half.To, t.Name, "", "T_endpoint + %s to + %s: none of %d new connections reached the terminating pod, and it accepted", ms(half.From-from+c.P), ms(half.To-from+c.P), n)
+					}
+					g.least("new connections offered in half of the time from T_endpoint + P until it stopped accepting", t.Name, n, floor)
+				}
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The EndpointSlices of the Service say that the terminating endpoint is not ready, or the data plane leaves terminating endpoints out whatever `ready` says."
+			return g.conclude(
+				fmt.Sprintf("%d of %d new connections reached the terminating pods", reached, total),
+				fmt.Sprintf("the terminating pods' addresses were no longer given, in %d stretches of time", g.failures()))
+		},
+	}
+}
+
+// NamesPublished judges the answers of the cluster's DNS: a headless name that
+// publishes not-ready addresses keeps a terminating pod's, a plain one drops it.
+func NamesPublished() Check {
+	const floorBefore, floorKept, floorDropped = 10, 50, 20
+	return Check{
+		Name:     "the answers to two headless names",
+		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than TTL + P after T_endpoint, and the address is dropped while the pod still runs",
+		Floors: []Floor{
+			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
+			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},
+			{Name: "per termination: answers of the plain name without the address after T_endpoint + P, while the pod ran", N: floorDropped, Reason: "as above"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			missing, stale := 0, 0
+			worst := time.Duration(0)
+			for _, t := range c.Terminations {
+				own := addresses(c.Timeline, t.UID)
+				exit := t.exitOr(0)
+				if exit == 0 {
+					g.doubt("nobody saw %s exit", t.Name)
+					continue
+				}
+				exit -= t.Exit.Err
+				known := terminatingSince(c, t, pathHeadless)
+				g.span(min(t.Del.At, known), exit)
+				kept := 0
+				last := known
+				var without []time.Duration
+				before := map[string]int{}
+				for _, s := range c.Timeline.Samples {
+					name := word(s, 0)
+					if s.Failed() || word(s, 3) != "lookup" || name != pathHeadless && name != pathHeadlessPublishing {
+						continue
+					}
+					has := holds(s, own)
+					switch {
+					case s.Start < t.Del.At:
+						if has && s.Start >= t.Del.At-3*time.Second {
+							before[name]++
+						}
+					case name == pathHeadlessPublishing && s.End < exit:
+						kept++
+						if !has {
+							missing++
+							g.culprit(s.Start, t.Name, s.ID, "T_del + %s: the answer lacks the pod's address, and the name publishes not-ready addresses", ms(s.Start-t.Del.At))
+						}
+					case name == pathHeadless && has:
+						last = max(last, s.Start)
+						if s.Start > known+recordTTL+c.P {
+							stale++
+							g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: the answer still holds the address of the terminating pod", ms(s.Start-known))
+						}
+					case name == pathHeadless && s.End < exit && s.Start > known+c.P:
+						without = append(without, s.Start)
+					}
+				}
+				dropped := 0
+				for _, at := range without {
+					if at > last {
+						dropped++
+					}
+				}
+				worst = max(worst, last-known)
+				for _, name := range []string{pathHeadless, pathHeadlessPublishing} {
+					g.least("answers of "+name+" with the address before the deletion", t.Name, before[name], floorBefore)
+				}
+				g.least("answers of the publishing name until the exit", t.Name, kept, floorKept)
+				g.least("answers of the plain name without the address, while the pod ran", t.Name, dropped, floorDropped)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The EndpointSlices say ready where they should not, or do not where they should; or the name server keeps answers for longer than their TTL."
+			return g.conclude(
+				fmt.Sprintf("the publishing name kept the address, and the plain one gave it for at most %s after T_endpoint", ms(worst)),
+				fmt.Sprintf("%d answers lacked a published address, %d gave a terminating pod's for longer than TTL + P", missing, stale))
+		},
+	}
+}
+
+// addresses are all addresses that anybody named a pod by, but for those that
+// another pod had too: what a name gives then is nobody's.
+func addresses(tl *timeline.Timeline, uid string) map[netip.Addr]bool {
+	owner := map[netip.Addr]string{}
+	for _, e := range tl.Events {
+		a, err := netip.ParseAddr(e.Attrs["ip"])
+		if err != nil {
+			continue
+		}
+		a = a.Unmap()
+		if was, taken := owner[a]; taken && was != e.Subject {
+			owner[a] = ""
+			continue
+		}
+		owner[a] = e.Subject
+	}
+	out := map[netip.Addr]bool{}
+	for a, of := range owner {
+		if of == uid {
+			out[a] = true
+		}
+	}
+	return out
+}
+
+// holds says whether an answer has one of the addresses.
+func holds(s timeline.Sample, own map[netip.Addr]bool) bool {
+	for _, text := range s.Answers {
+		if a, err := netip.ParseAddr(text); err == nil && own[a.Unmap()] {
+			return true
+		}
+	}
+	return false
+}
