@@ -128,32 +128,34 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 			err = errors.Join(err, s.down(cleanup))
 		}
 	}()
-	s.cluster, err = kind.Open(ctx, cfg.Name)
+	wanted := kindConfig(cfg)
+	s.cluster, err = kind.Open(ctx, wanted.Name)
+	stands := err == nil
 	switch {
-	case err == nil:
-		if err := fits(s.cluster, cfg); err != nil {
-			return nil, &UsageError{err}
-		}
-		cfg.Say("using the cluster %s that stands", cfg.Name)
+	case stands:
+		err = fits(s.cluster, wanted)
 	case errors.Is(err, fs.ErrNotExist):
+		err = wanted.Check()
+	}
+	if err != nil {
+		return nil, &UsageError{err}
+	}
+	// What can go wrong without a cluster goes wrong before there is one.
+	image, err := buildAgent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stands {
+		cfg.Say("using the cluster %s that stands", wanted.Name)
+	} else {
 		began := time.Now()
-		s.cluster, err = kind.Up(ctx, kind.Config{
-			Name: cfg.Name, Kubernetes: cfg.Kubernetes, Nodes: cfg.Nodes,
-			Progress: func(line string) { cfg.Say("%s", line) },
-		})
-		if err != nil {
+		if s.cluster, err = kind.Up(ctx, wanted); err != nil {
 			return nil, &UsageError{err}
 		}
 		s.made = true
-		cfg.Say("cluster %s is up after %s", cfg.Name, time.Since(began).Round(time.Second))
-	default:
-		return nil, &UsageError{err}
+		cfg.Say("cluster %s is up after %s", wanted.Name, time.Since(began).Round(time.Second))
 	}
 	if err := s.watch(ctx); err != nil {
-		return nil, err
-	}
-	image, err := buildAgent(ctx)
-	if err != nil {
 		return nil, err
 	}
 	cfg.Say("loading the agent's image %s", image.Ref)
@@ -172,18 +174,40 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	return s, err
 }
 
-// fits says why a cluster that stands is not the one that was asked for.
-func fits(c *kind.Cluster, cfg Config) error {
-	other := "take another --name, or `lastcall down --name " + cfg.Name + "` first"
-	is := strings.TrimPrefix(c.Kubernetes(), "v")
-	wanted := strings.TrimPrefix(cfg.Kubernetes, "v")
-	if wanted != "" && is != wanted && !strings.HasPrefix(is, wanted+".") {
-		return fmt.Errorf("cluster %s stands and runs Kubernetes %s, not %s: %s", cfg.Name, is, wanted, other)
+// kindConfig is the cluster that a run asks for.
+func kindConfig(cfg Config) kind.Config {
+	return kind.Config{
+		Name: cfg.Name, Kubernetes: cfg.Kubernetes, Nodes: cfg.Nodes,
+		Progress: func(line string) { cfg.Say("%s", line) },
 	}
-	if n := len(c.Nodes()); cfg.Nodes != 0 && n != cfg.Nodes {
-		return fmt.Errorf("cluster %s stands and has %d nodes, not %d: %s", cfg.Name, n, cfg.Nodes, other)
+}
+
+// standing is what is known of a cluster of ours that stands.
+type standing interface {
+	Kubernetes() string
+	Nodes() []kind.Node
+	IPFamily() string
+	KubeProxy() string
+}
+
+// fits says why a cluster that stands is not the one that was asked for. What
+// was not asked for may be anything.
+func fits(c standing, wanted kind.Config) error {
+	version, is := strings.TrimPrefix(wanted.Kubernetes, "v"), strings.TrimPrefix(c.Kubernetes(), "v")
+	var differs string
+	switch n := len(c.Nodes()); {
+	case version != "" && is != version && !strings.HasPrefix(is, version+"."):
+		differs = fmt.Sprintf("runs Kubernetes %s, not %s", is, version)
+	case wanted.Nodes != 0 && n != wanted.Nodes:
+		differs = fmt.Sprintf("has %d nodes, not %d", n, wanted.Nodes)
+	case wanted.IPFamily != "" && c.IPFamily() != wanted.IPFamily:
+		differs = fmt.Sprintf("has IP family %s, not %s", c.IPFamily(), wanted.IPFamily)
+	case wanted.KubeProxy != "" && c.KubeProxy() != wanted.KubeProxy:
+		differs = fmt.Sprintf("has kube-proxy in mode %s, not %s", c.KubeProxy(), wanted.KubeProxy)
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("cluster %s stands and %s: take another --name, or `lastcall down --name %s` first", wanted.Name, differs, wanted.Name)
 }
 
 // watch begins to watch what crosses the cluster's bridge, and what leaves.
@@ -214,8 +238,9 @@ func (s *kindStage) Describe(ctx context.Context) (v1alpha1.Environment, error) 
 		return env, err
 	}
 	env.NodeImage = s.cluster.Image()
-	// kube-proxy says it at the node's loopback.
-	mode, err := docker.Output(ctx, "exec", s.cluster.Nodes()[0].Name, "curl", "-s", "--max-time", "5", "http://127.0.0.1:10249/proxyMode")
+	// kube-proxy says it at the node's loopback, which is [::1] in an IPv6
+	// cluster and 127.0.0.1 in others: curl tries both.
+	mode, err := docker.Output(ctx, "exec", s.cluster.Nodes()[0].Name, "curl", "-s", "--max-time", "5", "http://localhost:10249/proxyMode")
 	if err != nil {
 		return env, fmt.Errorf("asking kube-proxy for its mode: %w", err)
 	}

@@ -5,10 +5,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/kind"
+	"github.com/lastcall-dev/lastcall/kind/nodeimage"
 )
 
 // What a cluster is unless something else is asked for.
@@ -48,11 +50,11 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 		Short: "Make a kind cluster that can't send a packet out of this machine",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkCluster(r.Name, r.Nodes); err != nil {
-				return err
-			}
 			if r.Image != "" && !cmd.Flags().Changed("k8s") {
 				r.Kubernetes = "" // what the image holds
+			}
+			if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, Kubernetes: r.Kubernetes, Image: r.Image, IPFamily: r.IPFamily}); err != nil {
+				return err
 			}
 			told := newProgress(cmd.ErrOrStderr(), nil)
 			r.Say = told.say
@@ -67,10 +69,10 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster")
-	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, "Kubernetes version")
+	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp)
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes, the control plane among them")
 	f.StringVar(&r.Image, "image", "", "node image, instead of the one for --k8s")
-	f.StringVar(&r.IPFamily, "ip-family", "", "ipv4, ipv6 or dual (default dual, where this machine has IPv6)")
+	f.StringVar(&r.IPFamily, "ip", "", ipHelp)
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "file to write the kubeconfig to; it must not exist (default one of the suite's own)")
 	return cmd
 }
@@ -121,14 +123,18 @@ left in that cluster instead: the namespaces labelled lastcall.dev/run.`,
 	return cmd
 }
 
-// checkCluster refuses what can be refused without a look at the machine; the
-// rest is for package kind.
-func checkCluster(name string, nodes int) error {
-	if name == "" {
-		return fmt.Errorf("--name: a cluster needs a name")
-	}
+// Help that commands share.
+var (
+	k8sHelp = "Kubernetes version: " + strings.Join(nodeimage.Supported(), ", ")
+	ipHelp  = "IP family of pods and services: ipv4, ipv6 or dual (default dual, where this machine has IPv6, else ipv4)"
+)
+
+// checkCluster refuses what can be refused before anything is started. To
+// package kind, no nodes are the default.
+func checkCluster(nodes int, config kind.Config) error {
 	if nodes < 1 {
 		return fmt.Errorf("--nodes %d: a cluster has one node at least", nodes)
 	}
-	return nil
+	config.Nodes = nodes
+	return config.Check()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -97,7 +98,7 @@ kept and judged. The second ends the process at once.`,
 	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made) or cluster (--kubeconfig)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
 	f.StringVar(&r.AgentImage, "agent-image", "", "image of the agents, where the cluster has it under another name (--stage cluster)")
-	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, "Kubernetes version (--stage kind)")
+	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
@@ -127,7 +128,9 @@ func (r *RunRequest) check(given func(flag string) bool, fault string) error {
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
-		if err := checkCluster(r.Name, r.Nodes); err != nil {
+		// The version is for the stage to judge: a cluster that stands may be of
+		// one that no image is known for.
+		if err := checkCluster(r.Nodes, kind.Config{Name: r.Name}); err != nil {
 			bad = append(bad, err)
 		}
 	case stageCluster:

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestUpRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--k8s 1.20":          `version "1.20" of Kubernetes is not known here: there are 1.34, 1.34.11, 1.35, 1.35.8, 1.36, 1.36.4`,
+		"--k8s new":           `version "new" of Kubernetes is not known here`,
+		"--k8s new --image x": `version "new" of Kubernetes: write it like 1.34`,
+		"--ip 5":              `IP family "5": ipv4, ipv6 and dual are possible`,
+		"--name=":             "a cluster needs a name",
+		"--name A":            "small letters, digits and hyphens",
+		"--nodes 0":           "a cluster has one node at least",
+		"--nodes 10":          "10 nodes: 1 to 9 are possible",
+	} {
+		got := lastcall(t, spec.Pass, append([]string{"up"}, strings.Fields(args)...)...)
+		if got.code != 2 || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, want %q in\n%s%s", args, got.code, want, got.stdout, got.stderr)
+		}
+	}
+	for _, args := range []string{"--k8s 1.36", "--ip ipv6", "--image x", "--k8s 1.29 --image x"} {
+		if got := lastcall(t, spec.Pass, append([]string{"up"}, strings.Fields(args)...)...); got.code != 0 {
+			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
+		}
+	}
+}
