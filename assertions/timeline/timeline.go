@@ -168,6 +168,9 @@ const (
 	// Outage: a part of the control plane was seen to be away, or back.
 	// Subject is its name (kube-apiserver). Attrs: up (true, false).
 	Outage EventKind = "outage"
+	// Balancer: the suite's own balancer took a backend in or out. Subject is
+	// the backend's name. Attrs: in (true, false), why (out only).
+	Balancer EventKind = "balancer"
 	// CPU: what one of our processes used. Attrs: cpu (a Go duration, since its
 	// start).
 	CPU EventKind = "cpu"
@@ -180,7 +183,7 @@ type Event struct {
 	At time.Duration `json:"at"`
 	// Err is the uncertainty of At, to either side.
 	Err time.Duration `json:"err,omitempty"`
-	// Source is who saw it: observe, echo, witness, runner, agent.
+	// Source is who saw it: observe, echo, witness, runner, agent, balancer.
 	Source string    `json:"source"`
 	Kind   EventKind `json:"kind"`
 	// Subject is the UID of the pod, or the name of what has no UID.
