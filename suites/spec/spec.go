@@ -60,6 +60,9 @@ const (
 	KubeProxy Feature = "KubeProxy"
 	// ClusterDNS: a name server answers for the cluster's Services.
 	ClusterDNS Feature = "ClusterDNS"
+	// NodeShutdown: nodes hold their shutdown up for their pods, and the suite
+	// may shut one down.
+	NodeShutdown Feature = "NodeShutdown"
 )
 
 // Profile is a group of behaviours that one kind of system answers for.
