@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -170,14 +171,28 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Stage, err = cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Name()})
+	s.Stage, err = cluster.Open(ctx, cluster.Config{
+		Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Name(), Nodes: shell{},
+		// On Linux the engine's bridge is this machine's own; elsewhere it is
+		// inside of a virtual machine.
+		Reachable: runtime.GOOS == "linux",
+	})
 	return s, err
+}
+
+// shell runs commands in nodes that are containers.
+type shell struct{}
+
+// Exec implements disrupt.NodeShell.
+func (shell) Exec(ctx context.Context, node string, argv ...string) (string, error) {
+	return docker.Output(ctx, append([]string{"exec", node}, argv...)...)
 }
 
 // kindConfig is the cluster that a run asks for.
 func kindConfig(cfg Config) kind.Config {
 	return kind.Config{
 		Name: cfg.Name, Kubernetes: cfg.Kubernetes, Nodes: cfg.Nodes,
+		KubeProxy: cfg.KubeProxy, IPFamily: cfg.IPFamily,
 		Progress: func(line string) { cfg.Say("%s", line) },
 	}
 }

@@ -54,6 +54,9 @@ type Config struct {
 	Kubernetes string
 	Nodes      int
 	Name       string
+	// KubeProxy and IPFamily are kube-proxy's mode and the cluster's family, as
+	// kind.Config has them; empty: the defaults, or whatever stands.
+	KubeProxy, IPFamily string
 	// Keep leaves the cluster that was made standing.
 	Keep bool
 
