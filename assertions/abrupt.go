@@ -91,7 +91,7 @@ func Sighted(c Case) map[string]int {
 		}
 		for _, k := range ks {
 			// A stream of its own has each target, or each target's node.
-			if direct && target != k.Subject && target != k.Node {
+			if single && target != k.Subject && target != k.Node {
 				continue
 			}
 			// What had been hanging since before the kill did not see it.

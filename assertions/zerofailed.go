@@ -24,53 +24,75 @@ func ZeroFailed() Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
-				return g.conclude("", "")
-			}
-			w := window(c)
-			g.span(w.From, w.To)
-			attempts, sent, lost := 0, 0, 0
-			hit := map[string]bool{}
-			for _, s := range c.Timeline.Samples {
-				if !throughService(s) || s.Start > w.To {
-					continue
-				}
-				if w.Contains(s.Start) {
-					sent++
-					if !s.Saturated {
-						attempts++
-					}
-				}
-				// What breaks between the rollout's begin and the first D, or
-				// was begun before it, is lost all the same.
-				if !s.Failed() || s.End < c.Disturbed {
-					continue
-				}
-				lost++
-				t := nearest(c.Terminations, s.Start)
-				hit[t.UID] = true
-				g.culprit(s.Start, t.Name, s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
-			}
-			g.count("attempts in [first D, last exit + P]", attempts, floorAttempts)
-			if c.Tail < w.To {
-				g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
-			}
-			for _, t := range c.Terminations {
-				if !t.Exit.Known() {
-					g.doubt("nobody saw %s exit", t.Name)
-				}
-				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
-				g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
-			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), max(attempts, lost), lost)
+			l := g.losses(c, "service", floorPer)
+			g.count("attempts in [first D, last exit + P]", l.attempts, floorAttempts)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
-			return g.conclude(
-				fmt.Sprintf("0 of %d requests failed over %d terminations", sent, len(c.Terminations)),
-				fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", lost, sent, len(hit), len(c.Terminations)))
+			return g.conclude(l.words(c))
 		},
 	}
+}
+
+// losses is what came of a path's requests around the terminations.
+type losses struct {
+	// attempts are those that the generator sent in time, of all sent.
+	attempts, sent, lost int
+	// hit counts the terminations around which something was lost.
+	hit int
+}
+
+// losses judges that nothing that was sent on a path from the disruption on
+// failed, until the last exit + P. Each termination needs so many new
+// connections, and requests on reused ones, offered to the path: nobody can
+// choose which pod serves them.
+func (g *gather) losses(c Case, path string, floorPer int) losses {
+	var l losses
+	g.needTerminations(c)
+	if len(c.Terminations) == 0 {
+		return l
+	}
+	w := window(c)
+	g.span(w.From, w.To)
+	hit := map[string]bool{}
+	for _, s := range c.Timeline.Samples {
+		if word(s, 0) != path || s.Start > w.To {
+			continue
+		}
+		if w.Contains(s.Start) {
+			l.sent++
+			if !s.Saturated {
+				l.attempts++
+			}
+		}
+		// What breaks between the disruption's begin and the first D, or was
+		// begun before it, is lost all the same.
+		if !s.Failed() || s.End < c.Disturbed {
+			continue
+		}
+		l.lost++
+		t := nearest(c.Terminations, s.Start)
+		hit[t.UID] = true
+		g.culprit(s.Start, t.Name, s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+	}
+	if c.Tail < w.To {
+		g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
+	}
+	for _, t := range c.Terminations {
+		if !t.Exit.Known() {
+			g.doubt("nobody saw %s exit", t.Name)
+		}
+		fresh, reused := offeredTo(c.Timeline, path, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
+		g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
+		g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
+	}
+	l.hit = len(hit)
+	g.finding.Bounds = BoundsOf(len(c.Terminations), l.hit, max(l.attempts, l.lost), l.lost)
+	return l
+}
+
+// words are what conclude wants to hear.
+func (l losses) words(c Case) (passed, broken string) {
+	return fmt.Sprintf("0 of %d requests failed over %d terminations", l.sent, len(c.Terminations)),
+		fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", l.lost, l.sent, l.hit, len(c.Terminations))
 }
 
 // NothingTwice judges that the backends did each request once, and that their
@@ -115,8 +137,12 @@ func window(c Case) spec.Window {
 
 // offered counts what was offered to the Service in a window.
 func offered(tl *timeline.Timeline, from, to time.Duration) (fresh, reused int) {
+	return offeredTo(tl, "service", from, to)
+}
+
+func offeredTo(tl *timeline.Timeline, path string, from, to time.Duration) (fresh, reused int) {
 	for _, s := range tl.Samples {
-		if !throughService(s) || s.Saturated || s.Start < from || s.Start > to {
+		if word(s, 0) != path || s.Saturated || s.Start < from || s.Start > to {
 			continue
 		}
 		if onNewConns(s) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// LocalRollout judges that nothing fails through a load balancer which polls
+// each node's health check port every period, and takes a node out after so
+// many failures in a row, while pods go away that are alone on their nodes.
+func LocalRollout(period time.Duration, threshold int) Check {
+	const floorPer, floorFallback = 200, 5
+	return Check{
+		Name:     "requests through the load balancer in [first D, last exit + P]",
+		Expected: "no request fails: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
+		Floors: []Floor{
+			{Name: "per termination: new connections offered to the load balancer in the target's window", N: floorPer},
+			{Name: "per termination: requests on reused connections offered to the load balancer in the target's window", N: floorPer},
+			{Name: "terminations that left their node without a ready pod, as its health check port said", N: 1, Reason: "which node a new pod comes to is the scheduler's choice; the first pod to go leaves its node bare in any case"},
+			{Name: "new connections that a terminating pod served after its node's health check port had failed", N: floorFallback, Reason: "only until the load balancer has noticed: period × threshold at the rate of the path, less half for the other node"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			l := g.losses(c, "balanced", floorPer)
+			notices := period * time.Duration(threshold)
+			bare, fallback := 0, 0
+			for _, t := range c.Terminations {
+				if t.Grace <= notices+c.P {
+					g.doubt("the grace period of %s (%s) is not longer than the load balancer takes to notice, and P (%s)", t.Name, t.Grace, notices+c.P)
+				}
+				failed := healthFailed(c.Timeline, t)
+				if failed == 0 {
+					continue
+				}
+				bare++
+				for _, s := range c.Timeline.Samples {
+					if word(s, 0) == "balanced" && s.New() && s.Server == t.UID && s.Start > failed && !s.Failed() {
+						fallback++
+					}
+				}
+			}
+			g.count("terminations that left their node without a ready pod, as its health check port said", bare, 1)
+			g.count("new connections that a terminating pod served after its node's health check port had failed", fallback, floorFallback)
+			g.finding.Cause = "A node whose only pod terminates drops what the load balancer still sends to it: the EndpointSlices no longer hold the pod, or whoever routes by them does not fall back to endpoints that terminate and serve. Or the pod stops accepting before the load balancer has noticed."
+			return g.conclude(l.words(c))
+		},
+	}
+}
+
+// healthFailed is when the health check port of the pod's node was first seen
+// to fail after the pod's deletion; 0: never.
+func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
+	for _, s := range tl.Samples {
+		if word(s, 0) != "health" || !strings.HasSuffix(s.Stream, "@"+t.Node) {
+			continue
+		}
+		if s.Outcome == timeline.Status && s.Start >= t.Del.At && s.Start <= t.exitOr(t.Kill) {
+			return s.End
+		}
+	}
+	return 0
+}

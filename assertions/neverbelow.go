@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// NeverBelow judges that a rolling update leaves so many pods ready at each
+// instant as was promised: all but unavailable. The promise is the caller's:
+// a Deployment that was given another strategy has broken it too.
+func NeverBelow(unavailable int) Check {
+	const floor = 2
+	return Check{
+		Name:     "pods that are ready and not deleted, at each instant of the rolling update",
+		Expected: fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas less %d, and its own maxUnavailable is no more than that", unavailable),
+		Floors: []Floor{{
+			Name: "deletions of the Deployment's pods", N: floor,
+			Reason: "a number of pods at every instant is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			r, ok := g.rollingUpdate(c)
+			if !ok {
+				return g.conclude("", "")
+			}
+			g.count("deletions of the Deployment's pods", len(r.deletions()), floor)
+			promised := func(at time.Duration) int { return r.saysAt(at).replicas - unavailable }
+			if n := r.readyAt(r.begin - 1); n < promised(r.begin) {
+				g.doubt("%d pods were ready before the rolling update began, and %d are promised", n, promised(r.begin))
+				return g.conclude("", "")
+			}
+			fewest := r.readyAt(r.begin)
+			var below *dip
+			for _, at := range append(r.instants(), r.end) {
+				n := r.readyAt(at)
+				fewest = min(fewest, n)
+				if n < promised(at) && at < r.end {
+					if below == nil {
+						below = &dip{at: at, pod: r.changedAt(at), fewest: n}
+					}
+					below.fewest = min(below.fewest, n)
+					continue
+				}
+				if below != nil {
+					g.culprit(below.at, below.pod, "", "fewer than the promised %d pods were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
+					below = nil
+				}
+			}
+			for _, s := range r.says {
+				if s.unavailable > unavailable && s.at <= r.end {
+					g.culprit(max(s.at, r.begin), "", "", "the Deployment itself lets %d pods be unavailable, where %d were promised", s.unavailable, unavailable)
+					break
+				}
+			}
+			g.finding.Cause = "The Deployment's strategy allows more than the capacity plan does (the default is 25% unavailable), pods lose their readiness under the load of those that are gone, or something beside the rollout deletes pods."
+			return g.conclude(
+				fmt.Sprintf("never fewer than %d of %d pods were ready, over %d deletions", fewest, r.saysAt(r.begin).replicas, len(r.deletions())),
+				fmt.Sprintf("down to %d pods were ready, and %d were promised", fewest, promised(r.begin)))
+		},
+	}
+}
+
+// dip is a stretch with too few pods.
+type dip struct {
+	at     time.Duration
+	pod    string
+	fewest int
+}
+
+// instants are those at which the number of ready pods may have changed, in
+// order, from the begin on. What one update of the watch tells is one instant.
+func (r rollout) instants() []time.Duration {
+	out := []time.Duration{r.begin}
+	for _, p := range r.pods {
+		if p.left >= r.begin {
+			out = append(out, p.left)
+		}
+		for _, x := range p.ready {
+			if x.at >= r.begin {
+				out = append(out, x.at)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (r rollout) readyAt(at time.Duration) int {
+	n := 0
+	for _, p := range r.pods {
+		if _, ready := p.readySince(at); ready {
+			n++
+		}
+	}
+	return n
+}
+
+// changedAt names a pod that left, or ceased to be ready, at an instant.
+func (r rollout) changedAt(at time.Duration) string {
+	for _, p := range r.pods {
+		if p.left == at || slices.Contains(p.ready, readiness{at: at}) {
+			return p.name
+		}
+	}
+	return ""
+}

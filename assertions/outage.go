@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// apiServer is the component whose absence the nodes and controllers feel.
+const apiServer = "kube-apiserver"
+
+// outageLeast is how long the API server must have been away, and how long
+// the target must have had to drain meanwhile, for anything to be shown.
+const outageLeast = time.Second
+
+// outage is when the control plane was taken away, as far as anybody saw.
+type outage struct {
+	// asked is when it was killed, down when it was first seen away, back
+	// when it answered again: the truth lies in [asked, down], and before back.
+	asked, down, back time.Duration
+}
+
+// controlPlaneOutage finds the outage in a recording; ok is false where there
+// is none to judge by.
+func (g *gather) controlPlaneOutage(c Case) (o outage, ok bool) {
+	for _, e := range c.Timeline.EventsOf(timeline.Outage, apiServer) {
+		switch {
+		case e.At < c.Disturbed:
+		case e.Attrs["up"] == "false" && o.down == 0:
+			o.down = e.At + e.Err
+		case e.Attrs["up"] == "true" && o.down != 0 && o.back == 0:
+			o.back = e.At
+		}
+	}
+	if o.down == 0 {
+		g.doubt("nobody saw the API server go away")
+		return o, false
+	}
+	o.asked = o.down
+	for _, e := range disruptions(c.Timeline, "control-plane-outage") {
+		o.asked = min(o.asked, e.At)
+	}
+	if o.back == 0 {
+		g.doubt("nobody saw the API server come back")
+		o.back = max(c.Tail, o.down)
+	} else if o.back-o.down < outageLeast {
+		g.doubt("the API server was away for %s only", ms(o.back-o.down))
+	}
+	return o, true
+}
+
+// DrainsThroughOutage judges that a drain goes on as it would have when the
+// control plane is away. accepts is how long after D the target goes on
+// accepting, by its own settings: it neither serves nor lives for less.
+func DrainsThroughOutage(accepts time.Duration) Check {
+	const floorNew, floorReused, floorInflight = 50, 200, 5
+	return Check{
+		Name:     "the drain, and the Service, while the API server is away",
+		Expected: fmt.Sprintf("until D + %s the target goes on serving what reaches it, what is in flight ends whole, it leaves by itself and with exit code 0 no earlier than that and no later than K, and nothing that goes through the Service fails", accepts),
+		Floors: []Floor{
+			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
+			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
+			{Name: "per termination: requests on reused connections sent to the pod between D and its exit", N: floorReused},
+			{Name: "per termination: requests in flight at the pod when the API server went", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per termination: new connections offered to the Service from the outage on", N: 200},
+			{Name: "per termination: requests on reused connections offered to the Service from the outage on", N: 200},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			o, ok := g.controlPlaneOutage(c)
+			if !ok {
+				g.count("outages of the API server seen", 0, 1)
+				return g.conclude("", "")
+			}
+			g.count("outages of the API server seen", 1, 1)
+			end, direct := o.back, 0
+			for _, t := range c.Terminations {
+				g.span(t.Drain.At, o.back)
+				end = max(end, t.exitOr(o.back))
+				direct += g.drainInOutage(c, t, o, accepts, floorNew, floorReused, floorInflight)
+			}
+			end += c.P
+			g.span(o.down, end)
+			if c.Tail < end {
+				g.doubt("the load ended %s before P had passed after the outage and the last exit", ms(end-c.Tail))
+			}
+			sent := 0
+			for _, s := range c.Timeline.Samples {
+				if !throughService(s) || s.End < o.down || s.Start > end {
+					continue
+				}
+				sent++
+				if s.Failed() {
+					g.culprit(s.Start, "", s.ID, "outage %+.1fs, through the Service: %s", (s.Start - o.down).Seconds(), describe(s))
+				}
+			}
+			fresh, reused := offered(c.Timeline, o.down, end)
+			g.count("new connections offered to the Service from the outage on", fresh, 200)
+			g.count("requests on reused connections offered to the Service from the outage on", reused, 200)
+			g.finding.Cause = "The pod, or what routes to it, asks the API server in the middle of its drain and gives up when nobody answers; or the drain was never one: the process leaves, or closes its listener, at SIGTERM."
+			return g.conclude(
+				fmt.Sprintf("the API server was away for %s; %d requests at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), direct, sent),
+				fmt.Sprintf("the drain was not what it should have been while the API server was away for %s", ms(o.back-o.down)))
+		},
+	}
+}
+
+// drainInOutage judges one instance that was on its way out when the API
+// server went away, and counts the requests that it was sent from then on.
+func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, floorNew, floorReused, floorInflight int) int {
+	own := t.Drain.At + accepts
+	if t.Drain.Err > c.P/4 {
+		g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
+	}
+	switch {
+	case !t.Endpoint.Known():
+		g.doubt("no EndpointSlice said that %s terminates", t.Name)
+	case o.asked < t.Endpoint.At+c.P:
+		g.doubt("the outage began %s after the EndpointSlice said that %s terminates: a node may not have heard of it", ms(o.asked-t.Endpoint.At), t.Name)
+	case o.down > own-listenerWindow-outageLeast:
+		g.doubt("%s had done its own time, D + %s, before the API server had been away for long enough", t.Name, accepts)
+	}
+	// The listener's own end is no instant to the millisecond.
+	until := own - listenerWindow
+	all, fresh, reused, inflight := 0, 0, 0, 0
+	for _, s := range c.Timeline.Samples {
+		if !directTo(s, t.UID) {
+			continue
+		}
+		if !slowOp(s) && !onNewConns(s) && !s.Saturated && s.Start >= t.Drain.At && s.Start <= t.exitOr(until) {
+			reused++
+		}
+		if s.End < o.down || s.Start > until {
+			continue
+		}
+		all++
+		switch {
+		case s.Failed():
+			g.culprit(s.Start, t.Name, s.ID, "outage %+.1fs, D %+.1fs: %s", (s.Start - o.down).Seconds(), (s.Start - t.Drain.At).Seconds(), describe(s))
+		case s.Saturated:
+		case slowOp(s) && s.Start < o.down:
+			inflight++
+		case !slowOp(s) && s.New() && s.Start >= o.down && s.Start <= o.back:
+			fresh++
+		}
+	}
+	g.least("new connections dialled at the pod while the API server was away", t.Name, fresh, floorNew)
+	g.least("requests on reused connections sent to the pod between D and its exit", t.Name, reused, floorReused)
+	g.least("requests in flight at the pod when the API server went", t.Name, inflight, floorInflight)
+
+	switch x := t.Exit; {
+	case !x.Known():
+		g.doubt("nobody saw %s exit", t.Name)
+	case x.At+x.Err < until-t.Drain.Err:
+		g.culprit(x.At, t.Name, "", "left at D + %s, and its own time is D + %s", ms(x.At-t.Drain.At), accepts)
+	case x.At-x.Err > t.Kill:
+		g.culprit(x.At, t.Name, "", "left %s after K, the end of its grace period", ms(x.At-t.Kill))
+	case x.Err >= kubeletWatch && x.At > o.down:
+		g.doubt("only the API server told of the end of %s, and it was away: nobody knows when that was", t.Name)
+	}
+	if t.ExitCode > 0 {
+		g.culprit(t.exitOr(o.down), t.Name, "", "left with exit code %d", t.ExitCode)
+	}
+	return all
+}

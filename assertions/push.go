@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// PushDrainsNothing judges that configuration which changes nothing leaves
+// pods, requests and kept connections alone.
+func PushDrainsNothing() Check {
+	const floorPushes, floorPer, floorConns = 3, 200, 16
+	return Check{
+		Name:     "pods, requests and kept connections from the first push of configuration on",
+		Expected: "no pod comes, goes, drains or stops being ready, no request fails, and every kept connection that was in use before the first push is in use after the last one",
+		Floors: []Floor{
+			{Name: "pushes", N: floorPushes, Reason: "pushes are few and each is one act; three, because the second may do what the first did not"},
+			{Name: "new connections offered to the Service in [first push, last push + P]", N: floorPer},
+			{Name: "requests on reused connections offered to the Service in [first push, last push + P]", N: floorPer},
+			{Name: "kept connections followed", N: floorConns, Reason: "a client keeps 16 connections at most in one stream: all of one stream's, or as many of several"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			pushes := disruptions(c.Timeline, "push")
+			g.count("pushes", len(pushes), floorPushes)
+			if len(pushes) == 0 {
+				return g.conclude("", "")
+			}
+			first, last := pushes[0].At, pushes[len(pushes)-1].At
+			// What a push begins may take longer than P to get there, so all
+			// that was recorded after it counts.
+			end := c.Tail
+			if end == 0 {
+				end = lastEvent(c.Timeline)
+			}
+			g.span(first, end)
+			if c.Tail < last+c.P {
+				g.doubt("the recording ends before P has passed after the last push")
+			}
+			if gap := watchGap(c.Timeline, "pods"); gap != "" {
+				g.doubt("the watch of pods has a gap: %s", gap)
+			}
+			g.untouchedPods(c.Timeline, first, end)
+			sent := 0
+			for _, s := range c.Timeline.Samples {
+				if s.End < first || s.Start > end {
+					continue
+				}
+				sent++
+				switch {
+				case s.Failed():
+					g.culprit(s.Start, "", s.ID, "push %+.1fs: %s", (s.Start - first).Seconds(), describe(s))
+				case s.LastOnConn && !onNewConns(s):
+					g.culprit(s.End, "", s.ID, "push %+.1fs: the reply on a kept connection said that it was the last", (s.End - first).Seconds())
+				}
+			}
+			fresh, reused := offered(c.Timeline, first, last+c.P)
+			g.count("new connections offered to the Service in [first push, last push + P]", fresh, floorPer)
+			g.count("requests on reused connections offered to the Service in [first push, last push + P]", reused, floorPer)
+			kept := g.keptConns(c, first, last, end)
+			g.count("kept connections followed", kept, floorConns)
+			g.finding.Cause = "Whoever takes configuration in restarts, or swaps its listeners, whatever it says: a field that is written anew at each push (a timestamp, a hash, the order of a list) in the pod template, or a proxy that takes every push for a change."
+			return g.conclude(
+				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections", len(pushes), sent, kept),
+				fmt.Sprintf("%d pushes that changed nothing were felt %d times", len(pushes), g.failures()))
+		},
+	}
+}
+
+// untouchedPods judges that no pod of a Deployment came, went, drained or
+// stopped being ready.
+func (g *gather) untouchedPods(tl *timeline.Timeline, from, to time.Duration) {
+	pods := map[string]string{}
+	for _, p := range podsOf(tl, "", to) {
+		pods[p.uid] = p.name
+	}
+	for _, e := range tl.Events {
+		name, ours := pods[e.Subject]
+		if !ours || e.At < from || e.At > to {
+			continue
+		}
+		what := ""
+		switch e.Kind {
+		case timeline.PodSeen:
+			what = "a new pod came"
+		case timeline.PodDeletion:
+			what = "the pod was deleted"
+		case timeline.DrainStart:
+			what = "the pod began to drain"
+		case timeline.PodReady:
+			if e.Attrs["ready"] == "false" {
+				what = "the pod ceased to be ready"
+			}
+		case timeline.PodContainer:
+			if e.Attrs["state"] == "terminated" {
+				what = "a container of the pod ended"
+			}
+		}
+		if what != "" {
+			g.culprit(e.At, name, "", "push %+.1fs: %s", (e.At - from).Seconds(), what)
+		}
+	}
+}
+
+// link is a connection of a stream.
+type link struct {
+	stream string
+	num    uint64
+}
+
+// keptConns judges that the kept connections that were in use just before the
+// first push are used again after the last: a client uses its pool in turn. It
+// says how many they were.
+func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
+	before := map[link]time.Duration{}
+	after := map[link]bool{}
+	for _, s := range c.Timeline.Samples {
+		if onNewConns(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+			continue
+		}
+		l := link{s.Stream, s.Conn}
+		switch {
+		case s.Start > last:
+			after[l] = true
+		case s.Start < first && s.LastOnConn:
+			delete(before, l) // over before the push, by its own word
+		case s.Start < first && s.Start >= first-c.P:
+			before[l] = s.Start
+		}
+	}
+	links := make([]link, 0, len(before))
+	for l := range before {
+		links = append(links, l)
+	}
+	slices.SortFunc(links, func(a, b link) int { return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.num, b.num)) })
+	for _, l := range links {
+		if !after[l] {
+			g.culprit(max(before[l], first), "", "", "%s: connection %d was not used again after the last push: it has ended", l.stream, l.num)
+		}
+	}
+	return len(links)
+}
