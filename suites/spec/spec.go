@@ -63,6 +63,8 @@ const (
 	// NodeShutdown: nodes hold their shutdown up for their pods, and the suite
 	// may shut one down.
 	NodeShutdown Feature = "NodeShutdown"
+	// ControlPlane: the suite may take the control plane away for a moment.
+	ControlPlane Feature = "ControlPlane"
 )
 
 // Profile is a group of behaviours that one kind of system answers for.
