@@ -37,9 +37,9 @@ type Cluster struct {
 
 // Node is one node of a cluster.
 type Node struct {
-	Name      string // of the node and of its container
-	Role      string // "control-plane" or "worker"
-	Addresses []netip.Addr
+	Name      string       // of the node and of its container
+	Role      string       // "control-plane" or "worker"
+	Addresses []netip.Addr // of the cluster's IP families
 }
 
 // Open returns a cluster that Up made, in this process or another one. What of
@@ -186,23 +186,36 @@ func listNodes(ctx context.Context, r record) ([]Node, error) {
 	}
 	var list []Node
 	for _, line := range lines {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			return nil, fmt.Errorf("the nodes of cluster %s: the engine says %q", r.Name, line)
-		}
-		node := Node{Name: strings.TrimPrefix(fields[0], "/"), Role: fields[1]}
-		for _, text := range fields[2:] {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("the address of node %s: %w", node.Name, err)
-			}
-			node.Addresses = append(node.Addresses, address)
+		node, err := parseNode(line, r.IPFamily)
+		if err != nil {
+			return nil, fmt.Errorf("the nodes of cluster %s: %w", r.Name, err)
 		}
 		list = append(list, node)
 	}
 	// "control-plane" comes before "worker".
 	slices.SortFunc(list, func(a, b Node) int { return strings.Compare(a.Role+a.Name, b.Role+b.Name) })
 	return list, nil
+}
+
+// parseNode reads a container's name, role and addresses. An engine gives IPv4
+// addresses to the nodes of an IPv6 cluster too, but the cluster knows nothing of
+// them.
+func parseNode(line, family string) (Node, error) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return Node{}, fmt.Errorf("the engine says %q", line)
+	}
+	node := Node{Name: strings.TrimPrefix(fields[0], "/"), Role: fields[1]}
+	for _, text := range fields[2:] {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return Node{}, fmt.Errorf("the address of node %s: %w", node.Name, err)
+		}
+		if family != IPv6 || address.Is6() {
+			node.Addresses = append(node.Addresses, address)
+		}
+	}
+	return node, nil
 }
 
 // kind's own labels on node containers.

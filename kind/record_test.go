@@ -4,6 +4,7 @@ package kind
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,6 +72,31 @@ func TestRecordWithoutMode(t *testing.T) {
 	}
 	if got, err := load("a"); err != nil || got.KubeProxy != IPTables {
 		t.Errorf("mode %q, %v", got.KubeProxy, err)
+	}
+}
+
+func TestParseNode(t *testing.T) {
+	for _, test := range []struct {
+		line, family string
+		want         string // addresses; "" for an error
+	}{
+		{"/lastcall-a-worker worker 172.18.0.3 fd1c:a57c:a10::3", Dual, "[172.18.0.3 fd1c:a57c:a10::3]"},
+		{"/lastcall-a-worker worker 172.18.0.3 fd1c:a57c:a10::3", IPv6, "[fd1c:a57c:a10::3]"},
+		{"/lastcall-a-worker worker 172.18.0.3 ", IPv4, "[172.18.0.3]"},
+		{"/lastcall-a-worker worker  ", IPv4, "[]"}, // a container that is stopped
+		{"/lastcall-a-worker", IPv4, ""},
+		{"/lastcall-a-worker worker 172.18.0", IPv4, ""},
+	} {
+		got, err := parseNode(test.line, test.family)
+		if test.want == "" {
+			if err == nil {
+				t.Errorf("%q was taken: %+v", test.line, got)
+			}
+			continue
+		}
+		if err != nil || got.Name != "lastcall-a-worker" || got.Role != workerRole || fmt.Sprint(got.Addresses) != test.want {
+			t.Errorf("%q of an %s cluster: %+v, %v, want %s", test.line, test.family, got, err, test.want)
+		}
 	}
 }
 

@@ -220,7 +220,7 @@ func hasIPv6() bool {
 func canPublish(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "[::1]:0")
 	if err != nil {
-		return fmt.Errorf("IP family %s: the API server can't be published at [::1] (%w); use %s, or `ip -6 address add ::1/128 dev lo`", IPv6, err, IPv4)
+		return fmt.Errorf("IP family %s: the API server can't be published at [::1] (%w); use %s, or `ip -6 address add ::1/128 dev lo`", IPv6, err, Dual)
 	}
 	return l.Close()
 }
