@@ -157,7 +157,8 @@ func NamesPublished() Check {
 						}
 					case name == pathHeadlessPublishing && s.End < exit:
 						kept++
-						if !has {
+						// What the name never had it can't lose.
+						if !has && before[name] >= floorBefore {
 							missing++
 							g.culprit(s.Start, t.Name, s.ID, "T_del + %s: the answer lacks the pod's address, and the name publishes not-ready addresses", ms(s.Start-t.Del.At))
 						}
@@ -165,6 +166,7 @@ func NamesPublished() Check {
 						last = max(last, s.Start)
 						if s.Start > known+recordTTL+c.P {
 							stale++
+							g.span(s.Start, s.Start)
 							g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: the answer still holds the address of the terminating pod", ms(s.Start-known))
 						}
 					case name == pathHeadless && s.End < exit && s.Start > known+c.P:
