@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ func leakCheck(t *testing.T) {
 // generator's streams run until they are stopped, and then until they are let go.
 type generator struct {
 	mu      sync.Mutex
+	started []load.Stream
 	handles map[string]*handle
 }
 
@@ -60,6 +62,7 @@ func (g *generator) Start(ctx context.Context, s load.Stream, emit func(timeline
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.handles[s.Name] = h
+	g.started = append(g.started, s)
 	context.AfterFunc(ctx, func() { g.finish(s.Name) })
 	return h, nil
 }
@@ -426,6 +429,95 @@ func TestStreams(t *testing.T) {
 	}
 	if offset, unsure := c.Offset(); offset != 0 || unsure != 0 {
 		t.Errorf("the same boot has offset %v ± %v", offset, unsure)
+	}
+}
+
+// A stream arrives as it was sent, each field of it.
+func TestStreamsArriveWhole(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	sent := load.Stream{
+		Name: "headless/dns/new/lookup", Addr: "10.96.0.10:53", Query: "headless.ns.svc.cluster.local.", IPv6: true,
+		Profile: load.Profile{
+			Path: load.Headless, Protocol: load.DNS, Conns: load.New, Op: load.Lookup,
+			Rate: 12.5, Takes: 3 * time.Second, Delay: 20 * time.Millisecond,
+		},
+		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1,
+	}
+	// So that a field that is added is not forgotten here.
+	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile)} {
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s.%s is not tried", v.Type(), v.Type().Field(i).Name)
+			}
+		}
+	}
+	if err := c.Start(t.Context(), sent); err != nil {
+		t.Fatal(err)
+	}
+	a.gen.mu.Lock()
+	defer a.gen.mu.Unlock()
+	if len(a.gen.started) != 1 || a.gen.started[0] != sent {
+		t.Errorf("arrived: %+v, sent %+v", a.gen.started, sent)
+	}
+}
+
+// When a load is over its CPU is told, once, before the client hears that it
+// is over.
+func TestCPUIsTold(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	ctx := t.Context()
+	var mu sync.Mutex
+	var told []timeline.Event
+	followed := make(chan error, 1)
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		followed <- c.Follow(following, func(r timeline.Record) error {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, *r.Event)
+			return nil
+		})
+	}()
+	if err := c.WaitIdle(ctx); err != nil { // nothing has run yet
+		t.Fatal(err)
+	}
+	for loads := 1; loads <= 2; loads++ {
+		if err := c.Start(ctx, load.Stream{Name: "one"}, load.Stream{Name: "two"}); err != nil {
+			t.Fatal(err)
+		}
+		a.gen.finish("one")
+		if _, err := c.Streams(ctx); err != nil {
+			t.Fatal(err)
+		}
+		a.gen.finish("two")
+		for range 2 {
+			if err := c.WaitIdle(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CatchUp(ctx); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			if len(told) != loads {
+				t.Fatalf("told %d times after %d loads: %+v", len(told), loads, told)
+			}
+			mu.Unlock()
+		}
+	}
+	cancel()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+	var before time.Duration
+	for _, e := range told {
+		cpu, err := time.ParseDuration(e.Attrs["cpu"])
+		if err != nil || cpu <= before || e.Kind != timeline.CPU || e.Source != "agent" || e.Subject != "p" || e.Node != "n" || e.At == 0 {
+			t.Errorf("told %+v after %v: %v", e, before, err)
+		}
+		before = cpu
 	}
 }
 
