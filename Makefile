@@ -3,6 +3,10 @@
 K8S     ?= 1.34
 NODES   ?= 3
 NAME    ?= lastcall
+# kube-proxy's mode: iptables, nftables, ipvs.
+KUBE_PROXY ?= iptables
+# IP family: ipv4, ipv6 or dual; none: dual, where this machine has IPv6.
+IP      ?=
 PROFILE ?= ci
 # kind: a cluster that the suite makes; cluster: the one that KUBECONFIG names;
 # auto: kind.
@@ -15,6 +19,7 @@ ARGS    ?=
 
 SHELL := /bin/bash
 GO    ?= go
+cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY) $(if $(IP),--ip $(IP))
 stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
 
 .DEFAULT_GOAL := help
@@ -22,7 +27,7 @@ stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) FAULTS=$(FAULTS) ARGS=$(ARGS)"
+	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) KUBE_PROXY=$(KUBE_PROXY) IP=$(IP) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) FAULTS=$(FAULTS) ARGS=$(ARGS)"
 
 engine: ## install and start a container engine, where none answers
 	@$(GO) run ./kind/engine
@@ -32,7 +37,7 @@ ifeq ($(stage),kind)
 	@docker info >/dev/null 2>&1 || { echo 'make conformance: no container engine answers here; run `make engine`, or point DOCKER_HOST at one that does' >&2; exit 2; }
 endif
 	@$(MAKE) --no-print-directory bin/lastcall
-	bin/lastcall run --stage $(stage) --labels $(LABELS) --profile $(PROFILE) $(if $(filter kind,$(stage)),--k8s $(K8S) --nodes $(NODES) --name $(NAME)) $(ARGS)
+	bin/lastcall run --stage $(stage) --labels $(LABELS) --profile $(PROFILE) $(if $(filter kind,$(stage)),$(cluster)) $(ARGS)
 
 test: ## the project's own tests
 	$(GO) test ./...
@@ -45,12 +50,12 @@ race: ## the tests of what is concurrent, with the race detector (needs a C comp
 meta: bin/lastcall ## run the suite with each fault in FAULTS, and compare with what that must fail
 	@for fault in $(FAULTS); do \
 		out=lastcall-report/$$(date -u +%Y%m%dT%H%M%SZ)-$$fault; \
-		bin/lastcall run --stage kind --labels core --k8s $(K8S) --nodes $(NODES) --name $(NAME) --fault $$fault --out $$out; \
+		bin/lastcall run --stage kind --labels core $(cluster) --fault $$fault --out $$out; \
 		bin/lastcall report expect $$out || exit 1; \
 	done
 
 up: bin/lastcall ## bring a cluster up and leave it running
-	bin/lastcall up --k8s $(K8S) --nodes $(NODES) --name $(NAME)
+	bin/lastcall up $(cluster)
 
 down: bin/lastcall ## take that cluster away
 	bin/lastcall down --name $(NAME)

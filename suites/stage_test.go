@@ -45,6 +45,13 @@ func TestFits(t *testing.T) {
 	}
 }
 
+func TestKindConfig(t *testing.T) {
+	got := kindConfig(Config{Name: "a", Kubernetes: "1.36", Nodes: 2, IPFamily: kind.IPv6, KubeProxy: kind.NFTables})
+	if got.Name != "a" || got.Kubernetes != "1.36" || got.Nodes != 2 || got.IPFamily != kind.IPv6 || got.KubeProxy != kind.NFTables {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A version that there is no image for is refused before the agent is built, an
 // agent that can't be built before a cluster is begun: neither asks for a
 // container engine.

@@ -27,6 +27,7 @@ type UpRequest struct {
 	Nodes      int
 	Image      string
 	IPFamily   string
+	KubeProxy  string
 	Kubeconfig string
 	// Say is told what is being done.
 	Say func(string)
@@ -53,7 +54,7 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 			if r.Image != "" && !cmd.Flags().Changed("k8s") {
 				r.Kubernetes = "" // what the image holds
 			}
-			if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, Kubernetes: r.Kubernetes, Image: r.Image, IPFamily: r.IPFamily}); err != nil {
+			if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, Kubernetes: r.Kubernetes, Image: r.Image, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}); err != nil {
 				return err
 			}
 			told := newProgress(cmd.ErrOrStderr(), nil)
@@ -73,6 +74,7 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes, the control plane among them")
 	f.StringVar(&r.Image, "image", "", "node image, instead of the one for --k8s")
 	f.StringVar(&r.IPFamily, "ip", "", ipHelp)
+	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp)
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "file to write the kubeconfig to; it must not exist (default one of the suite's own)")
 	return cmd
 }
@@ -127,6 +129,8 @@ left in that cluster instead: the namespaces labelled lastcall.dev/run.`,
 var (
 	k8sHelp = "Kubernetes version: " + strings.Join(nodeimage.Supported(), ", ")
 	ipHelp  = "IP family of pods and services: ipv4, ipv6 or dual (default dual, where this machine has IPv6, else ipv4)"
+
+	kubeProxyHelp = "kube-proxy's mode: iptables, nftables or, where this machine's kernel has it, ipvs"
 )
 
 // checkCluster refuses what can be refused before anything is started. To

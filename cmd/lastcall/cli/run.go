@@ -37,6 +37,8 @@ type RunRequest struct {
 	Kubernetes string
 	Nodes      int
 	Name       string
+	IPFamily   string
+	KubeProxy  string
 	Keep       bool
 
 	// Labels and IDs are as they were given, Selected is what they select.
@@ -62,13 +64,15 @@ func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceRepo
 		Use:   "run",
 		Short: "Record the behaviours of a system, and judge the recordings",
 		Long: `Record the selected behaviours and judge them. With --stage kind, a cluster is
-made for the run and removed after it. With --stage cluster, the run takes place
+made for the run and removed after it; one of that --name that stands is used,
+and left alone, if it is what the flags ask for. With --stage cluster, the run takes place
 on the cluster of --kubeconfig, in namespaces of its own.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once.`,
 		Example: `  lastcall run --labels core
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
+  lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -101,6 +105,8 @@ kept and judged. The second ends the process at once.`,
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
+	f.StringVar(&r.IPFamily, "ip", "", ipHelp+" (--stage kind)")
+	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
 	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels (default core, unless --behaviours is given)")
 	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
@@ -130,11 +136,11 @@ func (r *RunRequest) check(given func(flag string) bool, fault string) error {
 		needs(stageCluster, "kubeconfig", "agent-image")
 		// The version is for the stage to judge: a cluster that stands may be of
 		// one that no image is known for.
-		if err := checkCluster(r.Nodes, kind.Config{Name: r.Name}); err != nil {
+		if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}); err != nil {
 			bad = append(bad, err)
 		}
 	case stageCluster:
-		needs(stageKind, "k8s", "nodes", "name", "keep")
+		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
 		} else if _, err := os.Stat(r.Kubeconfig); err != nil {
