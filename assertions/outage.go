@@ -19,9 +19,9 @@ const outageLeast = time.Second
 
 // outage is when the control plane was taken away, as far as anybody saw.
 type outage struct {
-	// asked is when it was killed, down when it was first seen away, back
-	// when it answered again: the truth lies in [asked, down], and before back.
-	asked, down, back time.Duration
+	// asked is when it was killed, down and still when it was seen away first
+	// and last, and back when it was first seen there again.
+	asked, down, still, back time.Duration
 }
 
 // controlPlaneOutage finds the outage in a recording; ok is false where there
@@ -31,9 +31,9 @@ func (g *gather) controlPlaneOutage(c Case) (o outage, ok bool) {
 		switch {
 		case e.At < c.Disturbed:
 		case e.Attrs["up"] == "false" && o.down == 0:
-			o.down = e.At + e.Err
+			o.down = e.At
 		case e.Attrs["up"] == "true" && o.down != 0 && o.back == 0:
-			o.back = e.At
+			o.still, o.back = max(o.down, e.At-e.Err), e.At
 		}
 	}
 	if o.down == 0 {
@@ -47,8 +47,9 @@ func (g *gather) controlPlaneOutage(c Case) (o outage, ok bool) {
 	if o.back == 0 {
 		g.doubt("nobody saw the API server come back")
 		o.back = max(c.Tail, o.down)
-	} else if o.back-o.down < outageLeast {
-		g.doubt("the API server was away for %s only", ms(o.back-o.down))
+		o.still = o.back
+	} else if o.still-o.down < outageLeast {
+		g.doubt("the API server was seen away for %s only", ms(o.still-o.down))
 	}
 	return o, true
 }
@@ -145,7 +146,7 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 		case s.Saturated:
 		case slowOp(s) && s.Start < o.down:
 			inflight++
-		case !slowOp(s) && s.New() && s.Start >= o.down && s.Start <= o.back:
+		case !slowOp(s) && s.New() && s.Start >= o.down && s.Start <= o.still:
 			fresh++
 		}
 	}
