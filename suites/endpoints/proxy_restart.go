@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoints
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// KEP-1672, Goals: "Provide a mechanism to track whether an endpoint is
+// terminating by only watching the EndpointSlice API." What stands in the API
+// is known to a proxy that has only just started.
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "endpoints.proxy-restart",
+	Title: "A restart of kube-proxy in mid drain loses no connection, and no terminating endpoint",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "KEP-1672", Section: "Goals", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
+		Quote: "Provide a mechanism to track whether an endpoint is terminating by only watching the EndpointSlice API.",
+	}, {
+		Doc: "KEP-1669", Section: "Proposal, all endpoints terminating and traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
+		Quote: "When the traffic policy is \"Cluster\" and all endpoints are terminating, then traffic should be routed to any terminating endpoint that is ready.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"endpoints"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.KubeProxy},
+
+	Why:    "Node proxies are updated in the same minutes in which pods are moved. One that has to remember by itself which endpoints are on their way out forgets them when it restarts, and cuts off what was draining well.",
+	Causes: "A proxy that writes its rules before it has read all EndpointSlices, one that keeps the terminating endpoints in its memory, or slices that no longer have them.",
+	Fix:    "Leave the old rules in the kernel until the successor has a whole picture, take that picture from the EndpointSlices alone, and never flush connections that stand.",
+
+	Topology: behaviour.FallbackLong,
+	Disrupt:  behaviour.RestartProxies,
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 20},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Slow, Rate: 5, Takes: 8 * time.Second},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
+	},
+	Checks:     []assertions.Check{assertions.SurvivesProxyRestart()},
+	BrokenBy:   []spec.Fault{slicewriter.DropTerminating},
+	Resolution: 60 * time.Millisecond,
+})

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoints
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Service API: "publishNotReadyAddresses indicates that any agent which deals
+// with endpoints for this Service should disregard any indications of
+// ready/not-ready."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "endpoints.publish-not-ready",
+	Title: "Where not-ready addresses are published, a terminating pod's is too; elsewhere its name drops it",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "Service API", Section: "ServiceSpec.publishNotReadyAddresses", URL: "https://kubernetes.io/docs/reference/kubernetes-api/service-resources/service-v1/",
+		Quote: "publishNotReadyAddresses indicates that any agent which deals with endpoints for this Service should disregard any indications of ready/not-ready.",
+	}, {
+		Doc: "EndpointSlice API", Section: "EndpointConditions.ready", URL: "https://kubernetes.io/docs/reference/kubernetes-api/service-resources/endpoint-slice-v1/",
+		Quote: "In general, an endpoint should be marked ready if it is serving and not terminating, though this can be overridden in some cases, such as when the associated Service has set the publishNotReadyAddresses flag.",
+	}, {
+		Doc: "Kubernetes DNS-Based Service Discovery", Section: "2.4.1", URL: "https://github.com/kubernetes/dns/blob/master/docs/specification.md",
+		Quote: "There must be an `A` record for each _ready_ endpoint of the headless Service with IPv4 address `<endpoint-ip>` as shown below.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"endpoints"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.ClusterDNS},
+
+	Why:    "Members of a cluster (databases, queues) find each other by such names, also while one of them leaves: it has to hand over what it holds. And a client of a plain name must not be sent to a pod that is on its way out.",
+	Causes: "A controller that writes EndpointSlices and does not look at the Service's flag, a service network that leaves out whatever terminates, or a name server with a cache of its own for the cluster's names.",
+	Fix:    "Derive ready = publishNotReadyAddresses or (serving and not terminating), and let the service network and the name server go by `ready`. Keep the name server's cache away from the cluster's own names.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  behaviour.DeleteEach,
+	Traffic: []load.Profile{
+		{Path: load.Publishing, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
+		{Path: load.Headless, Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 10},
+		{Path: load.HeadlessPublishing, Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 10},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
+	},
+	Checks:     []assertions.Check{assertions.StaysPublished(), assertions.ReachesPublished(), assertions.NamesPublished()},
+	BrokenBy:   []spec.Fault{slicewriter.IgnorePublishing},
+	Resolution: 60 * time.Millisecond,
+})
