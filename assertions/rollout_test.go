@@ -66,24 +66,24 @@ func table(t *testing.T, build func() *scene, check Check, rows []judged) {
 func rolling() *scene {
 	s := &scene{p: 3 * sec}
 	for at, what := range map[time.Duration]string{5 * sec: MarkSteady, 52 * sec: MarkTail} {
-		s.event(at, timeline.Marker, "", map[string]string{"what": what})
+		s.saw(at, timeline.Marker, "", map[string]string{"what": what})
 	}
-	s.event(sec, timeline.Deployment, "dep", says(3, 0, 8))
+	s.saw(sec, timeline.Deployment, "dep", says(3, 0, 8))
 	for _, n := range []string{"1", "2", "3"} {
 		s.pod("old-"+n, sec)
 		s.ready("old-"+n, 2*sec, true)
 	}
-	s.event(10*sec, timeline.Disruption, "dep", map[string]string{"what": "rollout"})
+	s.saw(10*sec, timeline.Disruption, "dep", map[string]string{"what": "rollout"})
 	s.tl.Events[len(s.tl.Events)-1].Name = "echo"
 	for i, n := range []string{"1", "2", "3"} {
 		ready := time.Duration(12+11*i) * sec
 		s.pod("new-"+n, ready-sec)
 		s.ready("new-"+n, ready, true)
-		s.event(ready+10*time.Millisecond, timeline.Endpoint, "new-"+n, map[string]string{"service": "echo", "ready": "true"})
+		s.saw(ready+10*time.Millisecond, timeline.Endpoint, "new-"+n, map[string]string{"service": "echo", "ready": "true"})
 		// The timestamps of the API have a grain of a second.
-		s.event(ready+7500*time.Millisecond, timeline.PodDeletion, "old-"+n, map[string]string{"grace": "30"})
+		s.saw(ready+7500*time.Millisecond, timeline.PodDeletion, "old-"+n, map[string]string{"grace": "30"})
 		s.ready("old-"+n, ready+12*sec, false)
-		s.event(ready+14*sec, timeline.PodGone, "old-"+n, nil)
+		s.saw(ready+14*sec, timeline.PodGone, "old-"+n, nil)
 	}
 	i := 0
 	s.streamTo("service/http1/new/get", 100, 52*sec, func(x *timeline.Sample) {
@@ -108,16 +108,16 @@ func says(replicas, unavailable, minReady int) map[string]string {
 	}
 }
 
-func (s *scene) event(at time.Duration, kind timeline.EventKind, subject string, attrs map[string]string) {
+func (s *scene) saw(at time.Duration, kind timeline.EventKind, subject string, attrs map[string]string) {
 	s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: subject, Name: subject, Attrs: attrs})
 }
 
 func (s *scene) pod(uid string, at time.Duration) {
-	s.event(at, timeline.PodSeen, uid, map[string]string{"owner": "ReplicaSet/echo-" + uid[:3]})
+	s.saw(at, timeline.PodSeen, uid, map[string]string{"owner": "ReplicaSet/echo-" + uid[:3]})
 }
 
 func (s *scene) ready(uid string, at time.Duration, is bool) {
-	s.event(at, timeline.PodReady, uid, map[string]string{"ready": fmt.Sprint(is)})
+	s.saw(at, timeline.PodReady, uid, map[string]string{"ready": fmt.Sprint(is)})
 }
 
 // streamTo is stream up to an instant.
@@ -132,8 +132,8 @@ func (s *scene) streamTo(name string, rate int, to time.Duration, set func(*time
 	}
 }
 
-// move changes when something of a pod was seen.
-func (s *scene) move(kind timeline.EventKind, subject string, at time.Duration) {
+// shift changes when something of a pod was seen.
+func (s *scene) shift(kind timeline.EventKind, subject string, at time.Duration) {
 	for i := range s.tl.Events {
 		if e := &s.tl.Events[i]; e.Kind == kind && e.Subject == subject {
 			e.At = at
@@ -149,14 +149,14 @@ func of(kind timeline.EventKind, subject string) func(timeline.Event) bool {
 // hasty makes the Deployment say that two pods may be unavailable, and do it.
 func hasty(s *scene) {
 	s.drop(of(timeline.Deployment, ""))
-	s.event(sec, timeline.Deployment, "dep", says(3, 2, 8))
-	s.move(timeline.PodDeletion, "old-1", 10*sec+50*time.Millisecond)
-	s.move(timeline.PodDeletion, "old-2", 10*sec+60*time.Millisecond)
+	s.saw(sec, timeline.Deployment, "dep", says(3, 2, 8))
+	s.shift(timeline.PodDeletion, "old-1", 10*sec+50*time.Millisecond)
+	s.shift(timeline.PodDeletion, "old-2", 10*sec+60*time.Millisecond)
 }
 
 func gapIn(resource string) func(*scene) {
 	return func(s *scene) {
-		s.event(15*sec, timeline.WatchGap, resource, map[string]string{"why": "410"})
+		s.saw(15*sec, timeline.WatchGap, resource, map[string]string{"why": "410"})
 	}
 }
 
@@ -165,21 +165,21 @@ func TestNeverBelow(t *testing.T) {
 		{name: "as promised", want: spec.Pass},
 		{name: "a hasty strategy", spoil: hasty, want: spec.Fail, says: "down to 1"},
 		{name: "a hasty strategy that took nothing", spoil: func(s *scene) {
-			s.event(9*sec, timeline.Deployment, "dep", says(3, 2, 8))
+			s.saw(9*sec, timeline.Deployment, "dep", says(3, 2, 8))
 		}, want: spec.Fail, says: "lets 2 pods be unavailable"},
-		{name: "one instant is enough", spoil: func(s *scene) { s.move(timeline.PodDeletion, "old-1", 12*sec-time.Millisecond) }, want: spec.Fail, says: "for 1ms: down to 2"},
-		{name: "deleted in the very update that told of the new one", spoil: func(s *scene) { s.move(timeline.PodDeletion, "old-1", 12*sec) }, want: spec.Pass},
+		{name: "one instant is enough", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-1", 12*sec-time.Millisecond) }, want: spec.Fail, says: "for 1ms: down to 2"},
+		{name: "deleted in the very update that told of the new one", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-1", 12*sec) }, want: spec.Pass},
 		{name: "a pod that is not deleted ceases to be ready", spoil: func(s *scene) {
 			s.ready("new-1", 21*sec, false)
 			s.ready("new-1", 22*sec, true)
 		}, want: spec.Fail, says: "for 1s: down to 2"},
 		{name: "a pod of somebody else does not count", spoil: func(s *scene) {
-			s.event(sec, timeline.PodSeen, "probe", map[string]string{"owner": ""})
+			s.saw(sec, timeline.PodSeen, "probe", map[string]string{"owner": ""})
 			s.ready("probe", 2*sec, true)
-			s.move(timeline.PodDeletion, "old-1", 11*sec)
+			s.shift(timeline.PodDeletion, "old-1", 11*sec)
 		}, want: spec.Fail},
 		{name: "what the suite removes afterwards is its own affair", spoil: func(s *scene) {
-			s.event(53*sec, timeline.PodDeletion, "new-1", nil)
+			s.saw(53*sec, timeline.PodDeletion, "new-1", nil)
 		}, want: spec.Pass},
 		{name: "a gap in the watch of pods", spoil: gapIn("pods"), want: spec.Inconclusive},
 		{name: "nobody saw the Deployment", spoil: func(s *scene) { s.drop(of(timeline.Deployment, "")) }, want: spec.Inconclusive},
@@ -202,7 +202,7 @@ func TestServesOnceReady(t *testing.T) {
 	table(t, rolling, ServesOnceReady(), []judged{
 		{name: "as soon as it is ready", want: spec.Pass},
 		{name: "only when it is available", spoil: func(s *scene) {
-			s.move(timeline.Endpoint, "new-2", 31*sec)
+			s.shift(timeline.Endpoint, "new-2", 31*sec)
 			s.each(func(x *timeline.Sample) {
 				if x.Server == "new-2" && x.Start < 31*sec {
 					x.Server = "old-3"
@@ -230,7 +230,7 @@ func TestServesOnceReady(t *testing.T) {
 		}, want: spec.Inconclusive},
 		{name: "available as soon as ready", spoil: func(s *scene) {
 			s.drop(of(timeline.Deployment, ""))
-			s.event(sec, timeline.Deployment, "dep", says(3, 0, 3))
+			s.saw(sec, timeline.Deployment, "dep", says(3, 0, 3))
 		}, want: spec.Inconclusive},
 		{name: "it did not stay ready", spoil: func(s *scene) { s.ready("new-1", 14*sec, false) }, want: spec.Inconclusive},
 		{name: "never seen ready", spoil: func(s *scene) { s.drop(of(timeline.PodReady, "new-3")) }, want: spec.Inconclusive},
@@ -244,9 +244,9 @@ func TestServesOnceReady(t *testing.T) {
 func TestWaitsForAvailable(t *testing.T) {
 	table(t, rolling, WaitsForAvailable(), []judged{
 		{name: "it waits", want: spec.Pass},
-		{name: "a second of grain and a second of delivery", spoil: func(s *scene) { s.move(timeline.PodDeletion, "old-2", 29*sec+100*time.Millisecond) }, want: spec.Pass},
-		{name: "ready was enough", spoil: func(s *scene) { s.move(timeline.PodDeletion, "old-2", 23*sec+200*time.Millisecond) }, want: spec.Fail, says: "new-2, had been ready for 200ms of 8s"},
-		{name: "not even ready", spoil: func(s *scene) { s.move(timeline.PodDeletion, "old-1", 11*sec) }, want: spec.Fail},
+		{name: "a second of grain and a second of delivery", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-2", 29*sec+100*time.Millisecond) }, want: spec.Pass},
+		{name: "ready was enough", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-2", 23*sec+200*time.Millisecond) }, want: spec.Fail, says: "new-2, had been ready for 200ms of 8s"},
+		{name: "not even ready", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-1", 11*sec) }, want: spec.Fail},
 		{name: "readiness that was lost counts anew", spoil: func(s *scene) {
 			s.ready("new-1", 16*sec, false)
 			s.ready("new-1", 17*sec, true)
@@ -254,7 +254,7 @@ func TestWaitsForAvailable(t *testing.T) {
 		{name: "what the Deployment itself allows", spoil: hasty, want: spec.Pass},
 		{name: "minReadySeconds within the grain", spoil: func(s *scene) {
 			s.drop(of(timeline.Deployment, ""))
-			s.event(sec, timeline.Deployment, "dep", says(3, 0, 2))
+			s.saw(sec, timeline.Deployment, "dep", says(3, 0, 2))
 		}, want: spec.Inconclusive},
 		{name: "a gap in the watch of pods", spoil: gapIn("pods"), want: spec.Inconclusive},
 		{name: "nobody saw the Deployment", spoil: func(s *scene) { s.drop(of(timeline.Deployment, "")) }, want: spec.Inconclusive},
@@ -265,10 +265,10 @@ func TestWaitsForAvailable(t *testing.T) {
 // for at 14 s.
 func outageScene() *scene {
 	s := healthy()
-	s.event(14*sec, timeline.Disruption, apiServer, map[string]string{"what": "control-plane-outage"})
-	s.event(14*sec+200*time.Millisecond, timeline.Outage, apiServer, map[string]string{"up": "false"})
-	s.event(20*sec, timeline.Outage, apiServer, map[string]string{"up": "true"})
-	s.event(20*sec+500*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "0"})
+	s.saw(14*sec, timeline.Disruption, apiServer, map[string]string{"what": "control-plane-outage"})
+	s.saw(14*sec+200*time.Millisecond, timeline.Outage, apiServer, map[string]string{"up": "false"})
+	s.saw(20*sec, timeline.Outage, apiServer, map[string]string{"up": "true"})
+	s.saw(20*sec+500*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "0"})
 	return s
 }
 
@@ -290,7 +290,7 @@ func TestDrainsThroughOutage(t *testing.T) {
 		{name: "the listener goes with the API server", spoil: at("direct/http1/new", 15*sec, 22*sec, timeline.Refused), want: spec.Fail, says: "outage +0.8s, D +5.0s: direct/http1/new/get: connection refused"},
 		{name: "it had gone before", spoil: func(s *scene) {
 			at("direct/http1", 10*sec+100*time.Millisecond, 27*sec, timeline.Refused)(s)
-			s.move(timeline.ProcExit, uid, 10*sec+100*time.Millisecond)
+			s.shift(timeline.ProcExit, uid, 10*sec+100*time.Millisecond)
 		}, want: spec.Fail, says: "refused"},
 		{name: "what was in flight is cut", spoil: at("direct/http1/reused/slow", 13*sec, 14*sec, timeline.Truncated), want: spec.Fail, says: "body cut short"},
 		{name: "what was cut before the outage is another rule's", spoil: func(s *scene) {
@@ -303,29 +303,29 @@ func TestDrainsThroughOutage(t *testing.T) {
 		}, want: spec.Pass},
 		{name: "a failure through the Service", spoil: at("service/http1/new", 16*sec, 16*sec+20*time.Millisecond, timeline.Timeout), want: spec.Fail, says: "through the Service"},
 		{name: "a failure through the Service when it comes back", spoil: at("service/http1/new", 24*sec, 24*sec+20*time.Millisecond, timeline.Timeout), want: spec.Fail},
-		{name: "it leaves early", spoil: func(s *scene) { s.move(timeline.ProcExit, uid, 19*sec) }, want: spec.Fail, says: "left at D + 8.99s"},
+		{name: "it leaves early", spoil: func(s *scene) { s.shift(timeline.ProcExit, uid, 19*sec) }, want: spec.Fail, says: "left at D + 8.99s"},
 		{name: "it is killed", spoil: func(s *scene) {
-			s.event(20*sec+600*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+			s.saw(20*sec+600*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
 		}, want: spec.Fail, says: "exit code 137"},
 		{name: "it stays beyond K", spoil: func(s *scene) {
 			s.drop(of(timeline.PodDeletion, ""))
-			s.event(del, timeline.PodDeletion, uid, map[string]string{"grace": "12"})
+			s.saw(del, timeline.PodDeletion, uid, map[string]string{"grace": "12"})
 		}, want: spec.Fail, says: "after K"},
 		{name: "the API server was never away", spoil: func(s *scene) { s.drop(up("false")) }, want: spec.Inconclusive},
 		{name: "it never came back", spoil: func(s *scene) { s.drop(up("true")) }, want: spec.Inconclusive},
 		{name: "it was away for an instant", spoil: func(s *scene) {
 			s.drop(up("true"))
-			s.event(14*sec+300*time.Millisecond, timeline.Outage, apiServer, map[string]string{"up": "true"})
+			s.saw(14*sec+300*time.Millisecond, timeline.Outage, apiServer, map[string]string{"up": "true"})
 		}, want: spec.Inconclusive},
 		{name: "it began before every node had heard", spoil: func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == "control-plane-outage" })
-			s.event(12*sec, timeline.Disruption, apiServer, map[string]string{"what": "control-plane-outage"})
+			s.saw(12*sec, timeline.Disruption, apiServer, map[string]string{"what": "control-plane-outage"})
 		}, want: spec.Inconclusive},
 		{name: "it began when the target had done its time", spoil: func(s *scene) {
 			s.drop(up("false"))
-			s.event(21*sec, timeline.Outage, apiServer, map[string]string{"up": "false"})
+			s.saw(21*sec, timeline.Outage, apiServer, map[string]string{"up": "false"})
 			s.drop(up("true"))
-			s.event(23*sec, timeline.Outage, apiServer, map[string]string{"up": "true"})
+			s.saw(23*sec, timeline.Outage, apiServer, map[string]string{"up": "true"})
 		}, want: spec.Inconclusive},
 		{name: "nobody but the API server saw it leave", spoil: func(s *scene) { s.drop(of(timeline.ProcExit, "")) }, want: spec.Inconclusive},
 		{name: "too little was sent", spoil: func(s *scene) {
@@ -343,14 +343,14 @@ func TestDrainsThroughOutage(t *testing.T) {
 func pushed() *scene {
 	s := &scene{p: 3 * sec}
 	for at, what := range map[time.Duration]string{5 * sec: MarkSteady, 16 * sec: MarkTail} {
-		s.event(at, timeline.Marker, "", map[string]string{"what": what})
+		s.saw(at, timeline.Marker, "", map[string]string{"what": what})
 	}
 	for _, n := range []string{"1", "2", "3"} {
 		s.pod("old-"+n, sec)
 		s.ready("old-"+n, 2*sec, true)
 	}
 	for i := range 3 {
-		s.event(10*sec+time.Duration(i)*200*time.Millisecond, timeline.Disruption, "dep", map[string]string{"what": "push"})
+		s.saw(10*sec+time.Duration(i)*200*time.Millisecond, timeline.Disruption, "dep", map[string]string{"what": "push"})
 	}
 	s.streamTo("service/http1/new/get", 100, 16*sec, func(x *timeline.Sample) { x.Server = "old-1" })
 	i := 0
@@ -364,9 +364,9 @@ func pushed() *scene {
 func TestPushDrainsNothing(t *testing.T) {
 	table(t, pushed, PushDrainsNothing(), []judged{
 		{name: "untouched", want: spec.Pass},
-		{name: "a pod was deleted", spoil: func(s *scene) { s.event(12*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Fail, says: "deleted"},
-		{name: "longer than P after the last push", spoil: func(s *scene) { s.event(15*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Fail},
-		{name: "a pod drains", spoil: func(s *scene) { s.event(12*sec, timeline.DrainStart, "old-1", nil) }, want: spec.Fail, says: "drain"},
+		{name: "a pod was deleted", spoil: func(s *scene) { s.saw(12*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Fail, says: "deleted"},
+		{name: "longer than P after the last push", spoil: func(s *scene) { s.saw(15*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Fail},
+		{name: "a pod drains", spoil: func(s *scene) { s.saw(12*sec, timeline.DrainStart, "old-1", nil) }, want: spec.Fail, says: "drain"},
 		{name: "a pod comes", spoil: func(s *scene) { s.pod("new-1", 11*sec) }, want: spec.Fail, says: "new pod"},
 		{name: "a pod is not ready for a moment", spoil: func(s *scene) { s.ready("old-3", 11*sec, false) }, want: spec.Fail, says: "ceased to be ready"},
 		{name: "a request fails", spoil: func(s *scene) {
@@ -394,10 +394,10 @@ func TestPushDrainsNothing(t *testing.T) {
 				}
 			})
 		}, want: spec.Pass},
-		{name: "before the first push", spoil: func(s *scene) { s.event(9*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Pass},
+		{name: "before the first push", spoil: func(s *scene) { s.saw(9*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Pass},
 		{name: "a pod of the suite's own", spoil: func(s *scene) {
-			s.event(sec, timeline.PodSeen, "scout", map[string]string{"owner": ""})
-			s.event(11*sec, timeline.PodDeletion, "scout", nil)
+			s.saw(sec, timeline.PodSeen, "scout", map[string]string{"owner": ""})
+			s.saw(11*sec, timeline.PodDeletion, "scout", nil)
 		}, want: spec.Pass},
 		{name: "two pushes were refused", spoil: func(s *scene) {
 			n := 0
@@ -416,7 +416,7 @@ func TestPushDrainsNothing(t *testing.T) {
 		}, want: spec.Inconclusive},
 		{name: "the recording ends too soon", spoil: func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == MarkTail })
-			s.event(12*sec, timeline.Marker, "", map[string]string{"what": MarkTail})
+			s.saw(12*sec, timeline.Marker, "", map[string]string{"what": MarkTail})
 		}, want: spec.Inconclusive},
 		{name: "a gap in the watch of pods", spoil: gapIn("pods"), want: spec.Inconclusive},
 	})
@@ -481,7 +481,7 @@ func TestLocalRollout(t *testing.T) {
 		}, want: spec.Inconclusive},
 		{name: "a grace period that is too short", spoil: func(s *scene) {
 			s.drop(of(timeline.PodDeletion, ""))
-			s.event(del, timeline.PodDeletion, uid, map[string]string{"grace": "5"})
+			s.saw(del, timeline.PodDeletion, uid, map[string]string{"grace": "5"})
 		}, want: spec.Inconclusive},
 		{name: "too little was offered", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) { x.Saturated = strings.HasPrefix(x.Stream, "balanced/http1/new") })
