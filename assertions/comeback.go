@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// readyAgainWithin is how long a container that runs again may take to be
+// ready: a start of a second and the probe's period, several times over.
+const readyAgainWithin = 15 * time.Second
+
+// comeback is a drain without a deletion, after which the container came back
+// in its pod. Of its termination Del, Grace and Kill are not known.
+type comeback struct {
+	Termination
+	Running Instant // the container runs again
+	Ready   Instant // the pod is ready again
+	// deleted: the pod was deleted before it was back.
+	deleted bool
+}
+
+// comebacks are what the drain calls of a recording led to, in their order.
+func comebacks(c Case) []comeback {
+	var out []comeback
+	for _, call := range c.Timeline.EventsOf(timeline.Disruption, "") {
+		if call.Attrs["what"] != "drain-call" || call.Attrs["error"] != "" {
+			continue
+		}
+		out = append(out, comebackOf(c, call))
+	}
+	return out
+}
+
+func comebackOf(c Case, call timeline.Event) comeback {
+	took, err := time.ParseDuration(call.Attrs["took"])
+	if err != nil {
+		took = 0
+	}
+	r := comeback{Termination: Termination{UID: call.Subject, Name: call.Name, Node: call.Node, ExitCode: -1}}
+	set := func(i *Instant, e timeline.Event, err time.Duration) {
+		if !i.Known() {
+			*i = Instant{At: e.At, Err: max(e.Err, err), Source: e.Source}
+		}
+	}
+	var told Instant // the end by the API server, where no witness saw it
+	for _, e := range c.Timeline.Events {
+		if e.Subject != call.Subject || e.At < call.At {
+			continue
+		}
+		ended := r.Exit.Known() || told.Known()
+		switch e.Kind {
+		case timeline.DrainStart:
+			set(&r.Drain, e, 0)
+		case timeline.ProcExit:
+			if !r.Running.Known() {
+				set(&r.Exit, e, 0)
+			}
+		case timeline.PodContainer:
+			switch {
+			case e.Attrs["state"] == "terminated" && !r.Running.Known():
+				set(&told, e, kubeletWatch)
+			case e.Attrs["state"] == "running" && ended:
+				set(&r.Running, e, 0)
+			}
+		case timeline.PodReady:
+			if e.Attrs["ready"] == "true" && ended {
+				set(&r.Ready, e, 0)
+			}
+		case timeline.PodDeletion:
+			r.deleted = r.deleted || !r.Ready.Known()
+		}
+	}
+	if !r.Exit.Known() {
+		r.Exit = told
+	}
+	if !r.Drain.Known() {
+		r.Drain = Instant{At: call.At, Err: took, Source: call.Source + " (drain call)"}
+	}
+	return r
+}
+
+// needComebacks doubts a recording in which nothing was called to drain, or in
+// which a pod that was has been deleted.
+func (g *gather) needComebacks(rs []comeback) {
+	if len(rs) == 0 {
+		g.doubt("no pod was called to drain")
+	}
+	for _, r := range rs {
+		if r.deleted {
+			g.doubt("%s was deleted: nothing is known of its restart", r.Name)
+		}
+	}
+}
+
+// DrainsInPlace judges that a drain without a deletion is a drain: new
+// connections are served for P, and what was in flight completes.
+func DrainsInPlace() Check {
+	const floorNew, floorInflight = 50, 5
+	return Check{
+		Name:     "the drain by a drain call",
+		Expected: "every new connection to the pod in [D, D+P] is served, and every request that was in flight at D ends whole",
+		Floors: []Floor{
+			{Name: "per drain call: new connections dialled at the pod in [D, D+P]", N: floorNew},
+			{Name: "per drain call and kind of request: in flight at D", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per drain call: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := wholeIDs(c.Timeline)
+			kinds := slowStreams(c.Timeline)
+			if len(kinds) == 0 {
+				g.doubt("no slow requests were sent to the pods")
+			}
+			rs := comebacks(c)
+			all, lost, hit := 0, 0, 0
+			for _, r := range rs {
+				g.span(r.Drain.At, r.Drain.At+c.P)
+				fresh := g.accepts(c, r.Termination, r.Drain, "D", r.Drain.At+c.P)
+				inflight, work := g.completes(c, r.Termination, r.Drain, "D", whole)
+				if fresh.lost+work.lost > 0 {
+					hit++
+				}
+				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				g.least("new connections in [D, D+P]", r.Name, fresh.sound, floorNew)
+				for _, k := range kinds {
+					g.least(k+" in flight at D", r.Name, inflight[k], floorInflight)
+				}
+			}
+			g.needComebacks(rs)
+			g.finding.Bounds = BoundsOf(len(rs), hit, all, lost)
+			g.finding.Cause = "The process takes a drain call for an order to leave."
+			return g.conclude(
+				fmt.Sprintf("all %d requests were served, over %d drain calls", all, len(rs)),
+				fmt.Sprintf("%d of %d requests were lost, at %d of %d drain calls", lost, all, hit, len(rs)))
+		},
+	}
+}
+
+// ComesBack judges that a pod whose container drained and was restarted in it
+// is ready again, and serves.
+func ComesBack() Check {
+	const floorNew = 50
+	return Check{
+		Name:     "the pod after its restart",
+		Expected: "the pod is ready again within 15 s after its container runs again, and serves every new connection from then on for P",
+		Floors: []Floor{
+			{Name: "restarts", N: 3, Reason: "a restart is one event: what it led to is counted in connections"},
+			{Name: "per restart: new connections dialled at the pod within P of its being ready", N: floorNew},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			rs := comebacks(c)
+			end := lastSeen(c)
+			back, all, lost := 0, 0, 0
+			for _, r := range rs {
+				g.span(r.Drain.At, end)
+				if r.deleted {
+					continue
+				}
+				if !r.Running.Known() {
+					g.doubt("the container of %s was not seen to run again", r.Name)
+					continue
+				}
+				limit := r.Running.At + readyAgainWithin
+				switch {
+				case r.Ready.Known() && r.Ready.At <= limit:
+				case end > limit:
+					g.culprit(limit, r.Name, "", "the container was running again at D + %s, and 15 s later the pod was not ready", ms(r.Running.At-r.Drain.At))
+					continue
+				default:
+					g.doubt("%s was not ready again when the recording ended, %s after its restart", r.Name, ms(end-r.Running.At))
+					continue
+				}
+				back++
+				w := g.accepts(c, r.Termination, r.Ready, "ready again", r.Ready.At+c.P)
+				all, lost = all+w.all, lost+w.lost
+				g.least("new connections within P of being ready again", r.Name, w.sound, floorNew)
+			}
+			g.needComebacks(rs)
+			g.count("restarts", back, 3)
+			g.finding.Cause = "The drain is remembered where a restart does not forget it: in a file on a volume, in a register that the process reads at its start, or in the load balancer that was told and never told again."
+			return g.conclude(
+				fmt.Sprintf("%d pods were ready again, and served all %d new connections", back, all),
+				fmt.Sprintf("%d of %d restarts left a pod that does not serve; %d of %d new connections were lost", len(rs)-back, len(rs), lost, all))
+		},
+	}
+}
+
+// LivenessHolds judges that a drain does not fail liveness.
+func LivenessHolds() Check {
+	const floor = 3
+	return Check{
+		Name:     "liveness during the drain",
+		Expected: "no liveness probe is answered with a failure from D on, and none fails while the pod accepts connections",
+		Floors: []Floor{{
+			Name: "per drain call: seconds from D to the listener's end", N: floor,
+			Reason: "absence can't be counted in requests: the kubelet asks once a second here, and three failures in a row are a restart",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			if gap := watchGap(c.Timeline, "events"); gap != "" {
+				g.doubt("the watch of the cluster's events has a gap: %s", gap)
+			}
+			rs := comebacks(c)
+			for _, r := range rs {
+				if !r.Exit.Known() {
+					g.doubt("nobody saw the container of %s end", r.Name)
+					continue
+				}
+				_, shut, _ := listener(c, r.Termination, r.Drain.At)
+				if shut == 0 || shut > r.Exit.At {
+					shut = r.Exit.At
+				}
+				g.span(r.Drain.At, r.Exit.At)
+				g.least("seconds from D to the listener's end", r.Name, int((shut-r.Drain.At)/time.Second), floor)
+				for _, e := range c.Timeline.EventsOf(timeline.ClusterEvent, r.UID) {
+					if e.At < r.Drain.At || e.At > r.Exit.At+kubeletWatch || !aboutLiveness(e) {
+						continue
+					}
+					// Behind the listener's end nobody can answer, on most
+					// apps' one port: only an answer is held against it then.
+					if e.At < shut || strings.Contains(e.Attrs["message"], "statuscode") {
+						g.culprit(e.At, r.Name, "", "D + %s: %s: %s", ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"])
+					}
+				}
+			}
+			g.needComebacks(rs)
+			g.finding.Cause = "Liveness and readiness are one handler, or liveness asks whether the process is in its normal state: the kubelet then kills what is draining."
+			return g.conclude(
+				fmt.Sprintf("liveness held through %d drains", len(rs)),
+				fmt.Sprintf("the kubelet saw liveness fail during %d drains", len(rs)))
+		},
+	}
+}
+
+// aboutLiveness says whether the kubelet speaks of a failed liveness probe.
+// It has no other way to say so than the event's message.
+func aboutLiveness(e timeline.Event) bool {
+	m := e.Attrs["message"]
+	switch e.Attrs["reason"] {
+	case "Unhealthy":
+		return strings.HasPrefix(m, "Liveness probe")
+	case "Killing":
+		return strings.Contains(m, "failed liveness probe")
+	}
+	return false
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// ways are those in which Kubernetes ends a pod on purpose, as
+// fixtures/disrupt names them.
+var ways = []string{"delete", "evict", "drain", "scale-down", "rollout"}
+
+const (
+	// dialledBefore is for how long before its D an instance must have been
+	// dialled to count as evidence.
+	dialledBefore = time.Second
+	// budgetLag bounds how much later than a pod's readiness the budget's
+	// controller allows for it.
+	budgetLag = 2 * time.Second
+)
+
+// EveryWayDrains judges that an instance drains alike by whichever way it is
+// ended.
+func EveryWayDrains() Check {
+	const floorNew, floorInflight = 50, 5
+	return Check{
+		Name:     "the drain by each way out",
+		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, and every request that was in flight at D ends whole",
+		Floors: []Floor{
+			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
+			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
+			{Name: "per way and kind of request: in flight at D", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per way: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := wholeIDs(c.Timeline)
+			kinds := slowStreams(c.Timeline)
+			if len(kinds) == 0 {
+				g.doubt("no slow requests were sent to the pods")
+			}
+			ended, dialled := map[string]int{}, map[string]int{}
+			all, lost, hit := 0, 0, 0
+			for _, t := range c.Terminations {
+				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
+				way := wayOf(c, t)
+				if way == "" {
+					g.doubt("nobody knows what ended %s", t.Name)
+				}
+				ended[way]++
+				before := g.failures()
+				fresh := g.accepts(c, t, t.Drain, way+", D", t.Drain.At+c.P)
+				inflight, work := g.completes(c, t, t.Drain, "D ("+way+")", whole)
+				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				if g.failures() > before {
+					hit++
+				}
+				// A pod that came as a replacement and went again before it
+				// was dialled for a while is no evidence of anything.
+				if !dialledSince(c, t, t.Drain.At-dialledBefore) {
+					continue
+				}
+				dialled[way]++
+				g.least(way+": new connections in [D, D+P]", t.Name, fresh.sound, floorNew)
+				for _, k := range kinds {
+					g.least(way+": "+k+" in flight at D", t.Name, inflight[k], floorInflight)
+				}
+			}
+			g.needTerminations(c)
+			for _, way := range ways {
+				g.count("pods ended by "+way+" and dialled at their own address", dialled[way], 1)
+				if ended[way] == 0 {
+					g.doubt("no pod was seen to be ended by %s", way)
+				}
+			}
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			g.finding.Cause = "The drain hangs on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, and not on what all ways have in common: preStop and SIGTERM."
+			return g.conclude(
+				fmt.Sprintf("all %d requests were served, over %d terminations by %d ways", all, len(c.Terminations), len(ways)),
+				fmt.Sprintf("%d of %d requests were lost, at %d of %d terminations", lost, all, hit, len(c.Terminations)))
+		},
+	}
+}
+
+// dialledSince says whether an instance's own address was dialled before an
+// instant.
+func dialledSince(c Case, t Termination, at time.Duration) bool {
+	for _, s := range c.Timeline.Samples {
+		if s.Start > at {
+			return false
+		}
+		if directTo(s, t.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// wayOf is the way by which an instance was ended: what was done to itself,
+// or else the last thing before it that was done to its Deployment.
+func wayOf(c Case, t Termination) string {
+	way, drained := "", false
+	for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
+		what := e.Attrs["what"]
+		if e.At > t.Del.At || e.Attrs["error"] != "" || e.Attrs["refused"] == "true" {
+			continue
+		}
+		mine := e.Subject == t.UID
+		switch what {
+		case "drain":
+			drained = true
+		case "evict":
+			if mine && drained {
+				return "drain"
+			}
+			if mine {
+				return what
+			}
+		case "delete":
+			drained = false
+			if mine {
+				return what
+			}
+		case "scale-down", "rollout":
+			way, drained = what, false
+		}
+	}
+	return way
+}
+
+// HonoursBudget judges that evictions keep to the PodDisruptionBudget.
+func HonoursBudget() Check {
+	return Check{
+		Name:     "evictions against the PodDisruptionBudget",
+		Expected: "an eviction that the budget does not allow is refused, and none is carried out while disruptionsAllowed is 0",
+		Floors: []Floor{
+			{Name: "evictions carried out", N: 1, Reason: "an eviction is one request, and one of each kind tells"},
+			{Name: "evictions refused", N: 1, Reason: "as above"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			done, refused := 0, 0
+			for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
+				if e.Attrs["what"] != "evict" {
+					continue
+				}
+				g.span(e.At, e.At+c.P)
+				switch {
+				case e.Attrs["refused"] == "true":
+					refused++
+				case e.Attrs["error"] != "":
+					g.doubt("the eviction of %s failed: %s", e.Name, e.Attrs["error"])
+				case e.Attrs["allowed"] == "":
+					g.doubt("nobody saw what the budget allowed when %s was evicted", e.Name)
+				case e.Attrs["allowed"] != "0":
+					done++
+				case readyAround(c, e):
+					g.doubt("a pod became ready as %s was evicted: the budget may just have allowed it", e.Name)
+				default:
+					done++
+					g.culprit(e.At, e.Name, "", "was evicted while the budget allowed no disruption")
+				}
+			}
+			g.count("evictions carried out", done, 1)
+			g.count("evictions refused", refused, 1)
+			g.finding.Cause = "Whoever takes the pod away deletes it instead of evicting it: a DELETE does not ask the PodDisruptionBudget. `kubectl drain --disable-eviction` and home-made scripts do that."
+			return g.conclude(
+				fmt.Sprintf("%d evictions were carried out as the budget allowed, %d were refused", done, refused),
+				fmt.Sprintf("%d of %d evictions broke the budget", g.failures(), done))
+		},
+	}
+}
+
+// readyAround says whether another pod became ready so shortly before an
+// eviction that what the budget allowed may have changed under it.
+func readyAround(c Case, evict timeline.Event) bool {
+	took, err := time.ParseDuration(evict.Attrs["took"])
+	if err != nil {
+		took = 0
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.PodReady, "") {
+		if e.Subject != evict.Subject && e.Attrs["ready"] == "true" && e.At >= evict.At-budgetLag && e.At <= evict.At+took {
+			return true
+		}
+	}
+	return false
+}
+
+// ServiceLosesNothing judges that nothing that goes through the Service fails
+// while pods are ended.
+func ServiceLosesNothing() Check {
+	const floorPer = 200
+	return Check{
+		Name:     "requests through the Service while pods are ended",
+		Expected: "no request through the Service fails, from the first disruption to the last exit + P",
+		Floors: []Floor{
+			{Name: "per termination: new connections offered in the target's window", N: floorPer},
+			{Name: "per termination: requests on reused connections offered in the target's window", N: floorPer},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			g.needTerminations(c)
+			if len(c.Terminations) == 0 {
+				return g.conclude("", "")
+			}
+			w := window(c)
+			w.From = min(w.From, c.Disturbed)
+			g.span(w.From, w.To)
+			sent, lost, hit := 0, 0, map[string]bool{}
+			for _, s := range c.Timeline.Samples {
+				if !throughService(s) || s.Start > w.To || s.End < w.From {
+					continue
+				}
+				sent++
+				if s.Failed() {
+					lost++
+					t := nearest(c.Terminations, s.Start)
+					hit[t.UID] = true
+					g.span(s.Start, w.To)
+					g.culprit(s.Start, t.Name, s.ID, "%s of %s (%s): %s", relative(s.Start, t), t.Name, wayOf(c, t), describe(s))
+				}
+			}
+			if c.Tail < w.To {
+				g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
+			}
+			for _, t := range c.Terminations {
+				if !t.Exit.Known() {
+					g.doubt("nobody saw %s exit", t.Name)
+				}
+				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
+				g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
+				g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
+			}
+			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
+			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."
+			return g.conclude(
+				fmt.Sprintf("0 of %d requests failed over %d terminations", sent, len(c.Terminations)),
+				fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", lost, sent, len(hit), len(c.Terminations)))
+		},
+	}
+}

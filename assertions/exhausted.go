@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+const (
+	// killEarly is how much before K, as the watch shows T_del, the kubelet
+	// may kill: it may have heard of the deletion before we did.
+	killEarly = 500 * time.Millisecond
+	// killLate is how much later than K it may.
+	killLate = 2 * time.Second
+	// dueSlack is by how much the end of a request may differ from what its
+	// duration promised: pieces go out every 100 ms, and lateness adds to it.
+	dueSlack = 500 * time.Millisecond
+)
+
+// LosesOnlyOverlong judges that a grace period that does not suffice costs
+// only the work that was longer than it: the process stays until K while such
+// work is in flight, it is gone right after, and whatever broke was due after
+// its end.
+func LosesOnlyOverlong() Check {
+	const floor = 5
+	return Check{
+		Name:     "work and exit when the grace period does not suffice",
+		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and every request that is lost was in flight then and due to end later",
+		Floors: []Floor{
+			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests of 20 s can only be had at a low rate: rate times the 14 s in which one can be begun that outlives the pod"},
+			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
+			{Name: "requests lost at K", N: 1, Reason: "without a loss the grace period was not exhausted, and nothing is known of what happens then"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, lost, due, hit := 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				if !t.Exit.Known() || t.Grace == 0 {
+					g.doubt("the exit of %s or its grace period was not seen", t.Name)
+					continue
+				}
+				before := lost
+				exit := t.Exit.At
+				g.span(t.Drain.At, max(exit, t.Kill))
+				early := exit+t.Exit.Err < t.Kill-killEarly
+				over, short := map[string]int{}, map[string]int{}
+				for _, s := range underWay(c, t, t.Drain.At-t.Drain.Err) {
+					total++
+					outlives := s.Start+takes(s) > exit
+					switch {
+					case !s.Failed():
+						short[kindOf(s)] += sound(s)
+						continue
+					case early:
+						lost++
+						g.culprit(s.End, t.Name, s.ID, "the process was gone at %s, with this in flight: %s", againstKill(exit, t.Kill), describe(s))
+					case s.End < exit-t.Exit.Err-dueSlack:
+						lost++
+						g.culprit(s.End, t.Name, s.ID, "broke at D + %s, %s before the process was gone: %s", ms(s.End-t.Drain.At), ms(exit-s.End), describe(s))
+					case s.Start+takes(s) < exit-t.Exit.Err-dueSlack:
+						lost++
+						g.culprit(s.End, t.Name, s.ID, "was due %s before the process was gone: %s", ms(exit-s.Start-takes(s)), describe(s))
+					default:
+						due++
+					}
+					if outlives {
+						over[kindOf(s)] += sound(s)
+					}
+				}
+				if lost > before {
+					hit++
+				}
+				if late := exit - t.Exit.Err - t.Kill; late > killLate {
+					g.culprit(exit, t.Name, "", "the process was there until %s", againstKill(exit, t.Kill))
+				}
+				for _, k := range slowStreams(c.Timeline) {
+					if d := takes(timeline.Sample{Stream: k}); d > t.Grace {
+						g.least(k+" in flight at the exit", t.Name, over[k], floor)
+					} else {
+						g.least(k+" done during the drain", t.Name, short[k], floor)
+					}
+				}
+			}
+			g.needTerminations(c)
+			g.count("requests lost at K", due, 1)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			g.finding.Cause = "The process gives work up before it has to: it cuts at SIGTERM, or exits while requests are in flight. Or, where it stays for too long, the kubelet did not kill it at the end of the grace period."
+			return g.conclude(
+				fmt.Sprintf("%d requests were lost at K, all of them longer than what was left of the grace period; the other %d ended whole", due, total-due),
+				fmt.Sprintf("the end of %d terminations cost more than it had to: %d of %d requests were lost before their time", len(c.Terminations), lost, total))
+		},
+	}
+}
+
+func sound(s timeline.Sample) int {
+	if s.Saturated {
+		return 0
+	}
+	return 1
+}
+
+// SparesSiblings judges that a pod that is killed at K costs nobody else
+// anything: neither the other pods, nor the Service once P is over.
+func SparesSiblings() Check {
+	const floorPer, floorDirect = 200, 5
+	return Check{
+		Name:     "everybody else",
+		Expected: "no request at another pod fails, and none through the Service that was sent later than D+P",
+		Floors: []Floor{
+			{Name: "per termination: new connections offered to the Service in [D+P, exit+P]", N: floorPer},
+			{Name: "per termination: requests on reused connections offered to the Service in [D+P, exit+P]", N: floorPer},
+			{Name: "requests at each other pod since D", N: floorDirect, Reason: "overlong requests come at a low rate: what is asked is whether any of them breaks"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, lost := 0, 0
+			gone := map[string]bool{}
+			for _, t := range c.Terminations {
+				gone[t.UID] = true
+			}
+			for _, t := range c.Terminations {
+				from, to := t.Drain.At+t.Drain.Err+c.P, t.exitOr(t.Kill)+c.P
+				g.span(t.Drain.At, to)
+				others := map[string]int{}
+				for _, s := range c.Timeline.Samples {
+					_, target, direct := strings.Cut(s.Stream, "@")
+					sibling := direct && strings.HasPrefix(s.Stream, "direct/") && !gone[target]
+					switch {
+					case sibling && s.End >= t.Drain.At && s.Start <= to:
+						others[target] += sound(s)
+					case throughService(s) && s.Start >= from && s.Start <= to:
+					default:
+						continue
+					}
+					total++
+					if s.Failed() {
+						lost++
+						g.span(s.Start, to)
+						g.culprit(s.Start, nameOf(c, target), s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+					}
+				}
+				if len(others) == 0 {
+					g.doubt("no other pod was dialled directly")
+				}
+				for uid, n := range others {
+					g.least("requests at another pod", nameOf(c, uid), n, floorDirect)
+				}
+				fresh, reused := offered(c.Timeline, from, to)
+				g.least("new connections offered to the Service", t.Name, fresh, floorPer)
+				g.least("requests on reused connections offered to the Service", t.Name, reused, floorPer)
+				if c.Tail < to {
+					g.doubt("the load ended %s before exit + P of %s", ms(to-c.Tail), t.Name)
+				}
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "Something is shared between the pod that was killed and the others: a connection pool that hands out dead connections, a proxy that still sends to it, or endpoints that still list it."
+			return g.conclude(
+				fmt.Sprintf("none of %d requests elsewhere failed", total),
+				fmt.Sprintf("%d of %d requests elsewhere failed", lost, total))
+		},
+	}
+}
+
+// nameOf is a pod's name, or its UID where nobody told it.
+func nameOf(c Case, uid string) string {
+	for _, e := range c.Timeline.Events {
+		if e.Subject == uid && e.Name != "" {
+			return e.Name
+		}
+	}
+	return uid
+}
+
+// EndpointGoes judges that the endpoint of an instance that was killed does
+// not stay behind.
+func EndpointGoes() Check {
+	return Check{
+		Name:     "the endpoint of the killed pod",
+		Expected: "no EndpointSlice of the Service lists the pod when the recording ends, P after its exit or later",
+		Floors:   []Floor{{Name: "endpoints seen to terminate", N: 1, Reason: "one pod is killed: its endpoint is one object, not a rate"}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			gap := watchGap(c.Timeline, "endpointslices")
+			if gap != "" {
+				g.doubt("the EndpointSlice watch has a gap: %s", gap)
+			}
+			seen := 0
+			for _, t := range c.Terminations {
+				end := lastSeen(c)
+				g.span(t.Drain.At, end)
+				listed, was := false, false
+				for _, e := range c.Timeline.Events {
+					if e.Subject != t.UID || e.Attrs["service"] != mainService {
+						continue
+					}
+					switch e.Kind {
+					case timeline.Endpoint:
+						listed = true
+						was = was || e.Attrs["terminating"] == "true"
+					case timeline.EndpointGone:
+						listed = false
+					}
+				}
+				if was {
+					seen++
+				}
+				switch {
+				case !t.Exit.Known():
+					g.doubt("nobody saw %s exit", t.Name)
+				case !listed || gap != "":
+				case end < t.Exit.At+t.Exit.Err+c.P:
+					g.doubt("the recording ends before P after the exit of %s", t.Name)
+				default:
+					g.culprit(end, t.Name, "", "the endpoint was still listed %s after the exit", ms(end-t.Exit.At))
+				}
+			}
+			g.needTerminations(c)
+			g.count("endpoints seen to terminate", seen, 1)
+			g.finding.Cause = "Who writes the EndpointSlices goes by its own state instead of the pods', or has fallen behind."
+			return g.conclude(
+				fmt.Sprintf("%d endpoints were gone in the end", seen),
+				fmt.Sprintf("%d of %d endpoints stayed behind", g.failures(), len(c.Terminations)))
+		},
+	}
+}

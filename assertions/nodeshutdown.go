@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// LeavesWithItsNode judges that the pods that a node's graceful shutdown ends
+// leave by themselves, in the time that the node gives them.
+func LeavesWithItsNode() Check {
+	return Check{
+		Name:     "the end by a node's shutdown",
+		Expected: "the shutdown ends the pod without a deletion; its process drains, and leaves by itself with exit code 0 before the node's time is over",
+		Floors:   []Floor{{Name: "pods that the shutdown ended", N: 1, Reason: "one node is shut down, and one pod on it is enough: the drain itself is counted in requests by the other checks"}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			ended := map[string]bool{}
+			for _, t := range c.Terminations {
+				if !t.Shut {
+					continue
+				}
+				ended[t.UID] = true
+				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
+				switch {
+				case t.ExitCode == killedCode:
+					g.culprit(t.exitOr(t.Drain.At), t.Name, "", "was killed at D + %s: the node's time was over (exit code %d)", ms(t.exitOr(t.Drain.At)-t.Drain.At), t.ExitCode)
+				case t.ExitCode > 0:
+					g.culprit(t.exitOr(t.Drain.At), t.Name, "", "left at D + %s with exit code %d", ms(t.exitOr(t.Drain.At)-t.Drain.At), t.ExitCode)
+				case !t.Exit.Known() || t.ExitCode < 0:
+					g.doubt("nobody saw how %s ended", t.Name)
+				}
+			}
+			for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
+				switch {
+				case e.Attrs["what"] != "node-shutdown":
+				case e.Attrs["error"] != "":
+					g.doubt("the node of %s was not shut down: %s", e.Name, e.Attrs["error"])
+				case !ended[e.Subject]:
+					g.doubt("%s was not seen to be ended by its node's shutdown: it did not drain, or it was deleted", e.Name)
+				}
+			}
+			g.count("pods that the shutdown ended", len(ended), 1)
+			g.finding.Cause = "The drain takes longer than shutdownGracePeriod less shutdownGracePeriodCriticalPods of the kubelet: the pod's own terminationGracePeriodSeconds is cut down to it."
+			return g.conclude(
+				fmt.Sprintf("%d pods drained and left by themselves, without a deletion", len(ended)),
+				fmt.Sprintf("%d of %d pods did not leave by themselves", g.failures(), len(ended)))
+		},
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+const (
+	// afterHook is the least that the kubelet leaves a container between the
+	// end of its preStop hook and SIGKILL.
+	afterHook = 2 * time.Second
+	// roughly is by how much two instants of one process may differ in the
+	// wrong direction: the timer of its hook is no better.
+	roughly = 50 * time.Millisecond
+)
+
+// hook is what an instance says of its preStop hook.
+type hook struct {
+	begin, end time.Duration
+	fails      bool
+}
+
+// hookOf is the instance's hook, as it says itself.
+func hookOf(c Case, uid string) (hook, bool) {
+	for _, e := range c.Timeline.EventsOf(timeline.DrainHook, uid) {
+		takes, err := time.ParseDuration(e.Attrs["takes"])
+		if err != nil {
+			takes = 0
+		}
+		return hook{begin: e.At, end: e.At + takes, fails: e.Attrs["fails"] == "true"}, true
+	}
+	return hook{}, false
+}
+
+// sigterm is when SIGTERM reached the instance, as it says itself: where its
+// hook began the drain, SIGTERM is the second trigger. told says whether it
+// speaks of its drain at all.
+func sigterm(c Case, uid string) (at time.Duration, came, told bool) {
+	for _, e := range c.Timeline.Events {
+		if e.Subject != uid || e.Kind != timeline.DrainStart && e.Kind != timeline.DrainAgain {
+			continue
+		}
+		if e.Attrs["trigger"] == "SIGTERM" {
+			return e.At, true, true
+		}
+		told = true
+	}
+	return 0, false, told
+}
+
+// HookEndsInSigterm judges that the preStop hook is called at the deletion,
+// and that SIGTERM follows its end although it failed.
+func HookEndsInSigterm() Check {
+	return Check{
+		Name:     "deletion, preStop hook and SIGTERM",
+		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes when it has ended and not before, and it comes although the hook failed",
+		Floors:   []Floor{{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			failed := 0
+			for _, t := range c.Terminations {
+				g.span(t.Del.At, t.exitOr(t.Drain.At))
+				term, came, told := sigterm(c, t.UID)
+				h, called := hookOf(c, t.UID)
+				switch {
+				case !called && !told:
+					g.doubt("%s says nothing of its hook and its drain", t.Name)
+					continue
+				case !called:
+					g.culprit(t.Drain.At, t.Name, "", "the drain began, and the hook was never called")
+					continue
+				case !h.fails:
+					g.doubt("the hook of %s did not fail: nothing is known of one that does", t.Name)
+				default:
+					failed++
+				}
+				if d := h.begin - t.Del.At; d > kubeletWatch || d < -kubeletWatch {
+					g.culprit(h.begin, t.Name, "", "the hook was called at T_del %+.1f s", d.Seconds())
+				}
+				switch {
+				case came && term < h.end-roughly:
+					g.culprit(term, t.Name, "", "SIGTERM came %s before the end of the hook", ms(h.end-term))
+				case !came && t.Exit.Known():
+					g.culprit(t.Exit.At, t.Name, "", "the hook failed, and the process ended without a SIGTERM")
+				case !came:
+					g.doubt("neither a SIGTERM nor the end of %s was seen", t.Name)
+				}
+			}
+			g.needTerminations(c)
+			g.count("hooks that failed", failed, 3)
+			g.finding.Cause = "The kubelet calls the hook first and sends SIGTERM when it has ended, however it ended. A hook that never arrives is mostly one on a port or path that nobody serves; a process that ends without a SIGTERM did not survive its own hook."
+			return g.conclude(
+				fmt.Sprintf("%d hooks were called at the deletion, failed, and were followed by SIGTERM", failed),
+				fmt.Sprintf("hook and SIGTERM went wrong %d times in %d terminations", g.failures(), len(c.Terminations)))
+		},
+	}
+}
+
+// AcceptsThroughHook judges that an instance serves new connections, dialled
+// at its own address, from its hook on until both the hook and P are over.
+func AcceptsThroughHook() Check {
+	const floorNew = 50
+	return Check{
+		Name:     "new connections to the instance itself from the hook on",
+		Expected: "every new connection to the pod from the begin of its preStop hook on, until the hook has ended and P after D is over, is accepted and its request answered",
+		Floors: []Floor{
+			{Name: "per termination: new connections dialled at the pod from the hook on", N: floorNew},
+			{Name: "per termination: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			lost, hit, all := 0, 0, 0
+			for _, t := range c.Terminations {
+				h, called := hookOf(c, t.UID)
+				if !called {
+					g.doubt("%s says nothing of its hook", t.Name)
+					continue
+				}
+				to := max(h.end, t.Drain.At+c.P)
+				g.span(h.begin, to)
+				w := g.accepts(c, t, t.Hook, "hook", to)
+				if w.lost > 0 {
+					hit++
+				}
+				lost, all = lost+w.lost, all+w.all
+				g.least("new connections from the hook on", t.Name, w.sound, floorNew)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			g.finding.Cause = "The process closes its listener in the hook, or leaves at the SIGTERM behind it because it takes the hook for its whole drain."
+			return g.conclude(
+				fmt.Sprintf("all %d new connections from the hook on were served, in %d terminations", all, len(c.Terminations)),
+				fmt.Sprintf("%d of %d new connections failed, at %d of %d terminations", lost, all, hit, len(c.Terminations)))
+		},
+	}
+}
+
+// FinishesBeforeKill judges that an instance has done all its work, and has
+// left by itself, before the grace period ends.
+func FinishesBeforeKill() Check {
+	const floor = 20
+	return Check{
+		Name:     "work and exit against K",
+		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0, before the grace period ends (counted from the deletion, the hook's time included)",
+		Floors: []Floor{{
+			Name: "per termination and kind of request: under way during the drain", N: floor,
+			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := wholeIDs(c.Timeline)
+			kinds := slowStreams(c.Timeline)
+			if len(kinds) == 0 {
+				g.doubt("no slow requests were sent to the pods")
+			}
+			total, lost, hit := 0, 0, 0
+			for _, t := range c.Terminations {
+				kill := t.Kill
+				if h, ok := hookOf(c, t.UID); ok {
+					kill = max(kill, h.end+afterHook)
+				}
+				g.span(t.Del.At, max(kill, t.exitOr(kill)))
+				begin := t.Drain.At
+				if t.Hook.Known() {
+					begin = t.Hook.At
+				}
+				before, n := lost, map[string]int{}
+				for _, s := range underWay(c, t, begin) {
+					total++
+					if !s.Saturated {
+						n[kindOf(s)]++
+					}
+					switch {
+					case s.Failed():
+						lost++
+						g.culprit(s.End, t.Name, s.ID, "broke at %s: %s", againstKill(s.End, kill), describe(s))
+					case !whole[s.ID]:
+						g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+					}
+				}
+				if lost > before {
+					hit++
+				}
+				for _, k := range kinds {
+					g.least(k+" under way during the drain", t.Name, n[k], floor)
+				}
+				g.leftBefore(t, kill)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			g.finding.Cause = "The drain is planned as if it had the whole grace period, but the clock runs from the deletion: what the preStop hook took is gone. The kubelet then kills in the middle of the work (exit code 137)."
+			return g.conclude(
+				fmt.Sprintf("all %d requests that were under way ended whole, and all %d processes left before K", total, len(c.Terminations)),
+				fmt.Sprintf("%d of %d requests were lost, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
+		},
+	}
+}
+
+// leftBefore judges that the process left by itself before a deadline.
+func (g *gather) leftBefore(t Termination, kill time.Duration) {
+	switch {
+	case t.Grace == 0:
+		g.doubt("the grace period of %s was not seen", t.Name)
+	case t.ExitCode > 0:
+		how := "left"
+		if t.ExitCode == killedCode {
+			how = "was killed"
+		}
+		g.culprit(t.exitOr(kill), t.Name, "", "the process %s with exit code %d at %s", how, t.ExitCode, againstKill(t.exitOr(kill), kill))
+	case !t.Exit.Known() || t.ExitCode < 0:
+		g.doubt("nobody saw how %s ended", t.Name)
+	case t.Exit.At-t.Exit.Err >= kill:
+		g.culprit(t.Exit.At, t.Name, "", "the process left at %s", againstKill(t.Exit.At, kill))
+	case t.Exit.At+t.Exit.Err >= kill:
+		g.doubt("the exit of %s is known only to ±%s (%s): before K or not", t.Name, ms(t.Exit.Err), t.Exit.Source)
+	}
+}
+
+// killedCode is the exit code of a process that SIGKILL ended.
+const killedCode = 137
+
+func againstKill(at, kill time.Duration) string {
+	if at < kill {
+		return fmt.Sprintf("K - %s", ms(kill-at))
+	}
+	return fmt.Sprintf("K + %s", ms(at-kill))
+}
