@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// overlong is longer than the grace period of the topology: what is begun just
+// before the deletion, and even some time after it, can't end before K.
+const overlong = 20 * time.Second
+
+// Kubernetes documentation, Pod Termination Flow: "When the grace period
+// expires, if there is still any container running in the Pod, the kubelet
+// triggers forcible shutdown."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.grace-exhausted",
+	Title: "When the grace period does not suffice, only the work that is longer than it is lost",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
+		Quote: "When the grace period expires, if there is still any container running in the Pod, the kubelet triggers forcible shutdown. The container runtime sends `SIGKILL` to any processes still running in any container in the Pod.",
+	}, {
+		Doc: "Kubernetes documentation", Section: "API-initiated Eviction", URL: "https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#how-api-initiated-eviction-works",
+		Quote: "After the grace period for the Pod expires, the kubelet forcefully terminates the local Pod.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"pod"},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
+
+	Why:    "Some requests outlive every grace period: a large download, a long poll. They are lost at its end, and there is no remedy for that. But it must stay at that: an app that sees that it can't finish everything must not give up what it could have finished, and its end must not reach other pods or leave an endpoint behind.",
+	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early.",
+	Fix:    "Keep working until there is nothing left to do or the kubelet ends it. Where the app has a deadline of its own, put it just before the end of the grace period. Lengthen terminationGracePeriodSeconds when real requests are longer.",
+
+	Topology: behaviour.Exhausted,
+	Disrupt:  behaviour.DeleteOne,
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 0.8, Takes: overlong},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 0.8, Takes: overlong},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
+	},
+	Checks:     []assertions.Check{assertions.LosesOnlyOverlong(), assertions.SparesSiblings(), assertions.EndpointGoes()},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm},
+	Resolution: 60 * time.Millisecond,
+})

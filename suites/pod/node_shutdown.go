@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// KEP-2000, Proposal: "During the termination process, normal pod termination
+// processes will apply, e.g. preStop Hooks will be called, `SIGTERM` to
+// containers delivered, etc."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.node-shutdown",
+	Title: "A node that shuts down gracefully lets its pods drain as a deletion does",
+	Level: spec.Should,
+	Refs: []spec.Ref{{
+		Doc: "KEP-2000", Section: "Proposal, Implementation", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/2000-graceful-node-shutdown",
+		Quote: "During the termination process, normal pod termination processes will apply, e.g. preStop Hooks will be called, `SIGTERM` to containers delivered, etc.",
+	}, {
+		Doc: "Kubernetes documentation", Section: "Node Shutdowns, Graceful node shutdown", URL: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
+		Quote: "Kubelet ensures that pods follow the normal pod termination process during the node shutdown.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"pod"},
+	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C, spec.NodeShutdown},
+
+	Why:    "Spot instances, autoscalers and a plain `poweroff` end nodes, and no deletion comes first: no deletionTimestamp is ever set, and the pod ends as Failed. All that the pod gets is SIGTERM and the node's time, which may be shorter than its own grace period. An app that waits for anything else is cut off.",
+	Causes: "A drain that something outside the pod begins when it sees a deletionTimestamp. shutdownGracePeriod left at 0, where the node then kills everything at once, or shorter than the drain.",
+	Fix:    "Begin the drain at SIGTERM or preStop. Set shutdownGracePeriod and shutdownGracePeriodCriticalPods in the kubelet's configuration so that their difference is longer than the longest drain on the node.",
+
+	Topology: behaviour.SlowDrain,
+	Disrupt:  behaviour.ShutNode,
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+	},
+	Checks:     []assertions.Check{assertions.LeavesWithItsNode(), assertions.AcceptsAfterDrain(), assertions.CompletesInflight()},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm},
+	Resolution: 60 * time.Millisecond,
+})

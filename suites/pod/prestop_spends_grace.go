@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Kubernetes documentation, Container Lifecycle Hooks: "This grace period
+// applies to the total time it takes for both the `PreStop` hook to execute
+// and for the Container to stop normally."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pod.prestop-spends-grace",
+	Title: "The preStop hook's time comes out of the grace period, and a hook that fails still drains",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "Kubernetes documentation", Section: "Container Lifecycle Hooks, Hook handler execution", URL: "https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/#hook-handler-execution",
+		Quote: "This grace period applies to the total time it takes for both the `PreStop` hook to execute and for the Container to stop normally.",
+	}, {
+		Doc: "Kubernetes documentation", Section: "Container Lifecycle Hooks, Container hooks", URL: "https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/#container-hooks",
+		Quote: "The Pod's termination grace period countdown begins before the `PreStop` hook is executed, so regardless of the outcome of the handler, the container will eventually terminate within the Pod's termination grace period.",
+	}},
+	Profile: spec.Core,
+	Labels:  []string{"pod"},
+	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
+
+	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. Who plans the drain as if the whole of it came after SIGTERM is killed in the middle of the work, and only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",
+	Causes: "A preStop sleep that was added later, with terminationGracePeriodSeconds left as it was. A shutdown timeout in the app that equals the grace period. A hook script whose error ends the process.",
+	Fix:    "Make the grace period longer than hook, drain and the longest request together, and count every timeout of the drain from the deletion, or from the begin of the hook.",
+
+	Topology: behaviour.Hooked,
+	Disrupt:  behaviour.DeleteEach,
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 4, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+	},
+	Checks:     []assertions.Check{assertions.HookEndsInSigterm(), assertions.AcceptsThroughHook(), assertions.FinishesBeforeKill()},
+	BrokenBy:   []spec.Fault{echo.ForgetsHook, echo.ExitOnSigterm},
+	Resolution: 60 * time.Millisecond,
+})
