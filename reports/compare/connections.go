@@ -3,24 +3,22 @@
 package compare
 
 import (
-	"time"
-
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
 // Connections says what became of connections that a client kept open to an
 // instance through a Service, when that instance's endpoint was published as
-// terminating. Established connections are conntrack's business, and not only
-// the rules': a kube-proxy may cut them, or leave them alone.
+// terminating. What is established is conntrack's business, and not only that
+// of kube-proxy's rules: it may be cut, or left alone.
 type Connections struct {
 	// Terminations is how many had such connections.
 	Terminations int `json:"terminations"`
-	// Open had been answered by the instance before its T_endpoint, and were
-	// asked again after it.
+	// Open were used before T_endpoint, and again or still after it.
 	Open int `json:"open"`
-	// Survived were answered by the same instance still, on a request that
-	// began later than T_endpoint + P.
+	// Survived were answered whole by the same instance when it got no new
+	// connections any more: after T_endpoint and after T_lastnew. An app that
+	// asks its clients to leave ends the others before that, in good order.
 	Survived int `json:"survived"`
 	// Reset ended in an RST.
 	Reset int `json:"reset"`
@@ -39,7 +37,7 @@ func (c *Connections) Add(o Connections) {
 }
 
 // ConnectionsOf counts them in one recording.
-func ConnectionsOf(t *timeline.Timeline, s *v1alpha1.Scenario, p time.Duration) Connections {
+func ConnectionsOf(t *timeline.Timeline, s *v1alpha1.Scenario) Connections {
 	type key struct {
 		stream string
 		conn   uint64
@@ -53,45 +51,52 @@ func ConnectionsOf(t *timeline.Timeline, s *v1alpha1.Scenario, p time.Duration) 
 	}
 	var out Connections
 	for i := range s.Terminations {
-		end := &s.Terminations[i]
-		if end.Endpoint == nil {
-			continue
-		}
-		at := end.Endpoint.At.D()
-		had := false
+		before := out.Open
 		for _, samples := range kept {
-			before, after, survived, last := false, false, false, timeline.OK
-			for _, x := range samples {
-				mine := x.Outcome == timeline.OK && x.Server == end.UID
-				before = before || mine && x.End < at
-				// A sample that failed names nobody: it is the connection's.
-				if x.Start <= at || x.Outcome == timeline.OK && !mine {
-					continue
-				}
-				after = true
-				survived = survived || mine && x.Start > at+p
-				if x.Failed() {
-					last = x.Outcome
-				}
-			}
-			if !before || !after {
-				continue
-			}
-			had = true
-			out.Open++
-			if survived {
-				out.Survived++
-			}
-			switch last {
-			case timeline.Reset:
-				out.Reset++
-			case timeline.Closed, timeline.Truncated, timeline.Timeout:
-				out.Cut++
-			}
+			out.count(samples, &s.Terminations[i])
 		}
-		if had {
+		if out.Open > before {
 			out.Terminations++
 		}
 	}
 	return out
+}
+
+// count adds one connection, if it was the terminated instance's.
+func (c *Connections) count(samples []*timeline.Sample, end *v1alpha1.Termination) {
+	if end.Endpoint == nil {
+		return
+	}
+	at := end.Endpoint.At.D()
+	moved := at
+	if end.LastNew != nil {
+		moved = max(moved, end.LastNew.At.D())
+	}
+	before, after, survived, last := false, false, false, timeline.OK
+	for _, x := range samples {
+		mine := x.Outcome == timeline.OK && x.Server == end.UID
+		before = before || mine && x.Start < at
+		// What failed has no name of a server: it is the connection's.
+		if x.End <= at || !mine && !x.Failed() {
+			continue
+		}
+		after = true
+		survived = survived || mine && x.End > moved
+		if x.Failed() {
+			last = x.Outcome
+		}
+	}
+	if !before || !after {
+		return
+	}
+	c.Open++
+	if survived {
+		c.Survived++
+	}
+	switch last {
+	case timeline.Reset:
+		c.Reset++
+	case timeline.Closed, timeline.Truncated, timeline.Timeout:
+		c.Cut++
+	}
 }

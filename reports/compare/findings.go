@@ -108,9 +108,10 @@ func WriteFindings(w io.Writer, c *Comparison) error {
 - median, worst: T_lastnew - T_endpoint, how long new connections went on reaching an instance
   after its EndpointSlice said that it terminates. 0 (a dash) where none came after that.
 - open: connections that clients kept open through a Service to an instance at its T_endpoint,
-  and used again; survived: those that the same instance answered later than P after T_endpoint;
-  reset: ended in an RST; cut: ended without one under a request that had begun. A dash: the
-  recordings were not beside the report.
+  and used after it; survived: those that the same instance answered when it got no new ones any
+  more (the app asks its clients to leave, so that most end before that, in good order); reset:
+  ended in an RST; cut: ended without one under a request that had begun. A dash: the recordings
+  were not beside the report.
 - again: the command that makes such a line again.
 `)
 	return flush(w, &b)

@@ -58,7 +58,7 @@ func (i *Input) ReadConnections() error {
 		if i.Connections == nil {
 			i.Connections = &Connections{}
 		}
-		i.Connections.Add(ConnectionsOf(t, s, i.Report.Settings.P.D()))
+		i.Connections.Add(ConnectionsOf(t, s))
 	}
 	return nil
 }

@@ -275,6 +275,7 @@ func (l *Loss) folded() []string {
 	var lost, requests, hit, all int
 	var perRequest, perTermination float64
 	var where []int
+	first := true
 	for i, b := range l.Bounds {
 		if b == nil {
 			continue
@@ -282,8 +283,8 @@ func (l *Loss) folded() []string {
 		if b.Lost > 0 {
 			where = append(where, i+1)
 		}
-		if all == 0 || b.Requests < requests {
-			requests = b.Requests
+		if first || b.Requests < requests {
+			requests, first = b.Requests, false
 		}
 		lost, hit, all = lost+b.Lost, hit+b.Affected, all+b.Terminations
 		perRequest, perTermination = max(perRequest, b.PerRequest), max(perTermination, b.PerTermination)
