@@ -66,8 +66,9 @@ func (s *scene) deleted(grace time.Duration, lives ...life) *scene {
 	return s
 }
 
-func (s *scene) event(at time.Duration, kind timeline.EventKind, uid string, attrs map[string]string) {
-	s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: uid, Name: strings.Replace(uid, "uid", "pod", 1), Node: "n1", Attrs: attrs})
+// event is saw, under the name that the tables of other files know too.
+func (s *scene) event(at time.Duration, kind timeline.EventKind, subject string, attrs map[string]string) {
+	s.saw(at, kind, subject, attrs)
 }
 
 // flow is a stream to a life: what is sent after its listener went is refused,
@@ -241,7 +242,12 @@ func inPlace() *scene {
 func shutNode() *scene {
 	lives := []life{{"uid-a", 20 * sec, 12 * sec, 15 * sec, 0}, {"uid-b", 20*sec + 100*time.Millisecond, 12 * sec, 15 * sec, 0}}
 	s := newLives(lives...)
-	s.event(20*sec-200*time.Millisecond, timeline.Disruption, "uid-a", map[string]string{"what": "node-shutdown", "node": "n1"})
+	for i := range s.tl.Events {
+		s.tl.Events[i].Node = "n1"
+	}
+	for _, l := range lives {
+		s.event(20*sec-200*time.Millisecond, timeline.Disruption, l.uid, map[string]string{"what": "node-shutdown", "node": "n1"})
+	}
 	return s
 }
 
