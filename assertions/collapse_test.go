@@ -29,25 +29,24 @@ var home = map[string]string{"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"}
 func collapsing(unready, shut time.Duration) *scene {
 	s := &scene{p: 3 * sec}
 	for at, what := range map[time.Duration]string{5 * sec: MarkSteady, shut + 6*sec: MarkTail} {
-		s.event(at, timeline.Marker, "", map[string]string{"what": what})
+		s.tell(at, timeline.Marker, "", map[string]string{"what": what})
 	}
-	s.event(del-10*time.Millisecond, timeline.Disruption, "deployment", map[string]string{"what": "scale-down"})
-	for pod, node := range home {
-		s.event(sec, timeline.PodSeen, pod, nil)
-		s.tl.Events[len(s.tl.Events)-1].Node = node
+	s.tell(del-10*time.Millisecond, timeline.Disruption, "deployment", map[string]string{"what": "scale-down"})
+	for pod := range home {
+		s.tell(sec, timeline.PodSeen, pod, nil)
 		for _, service := range []string{"echo", "nodeport-local"} {
 			s.endpoint(sec, pod, service, "TTF")
 			s.endpoint(del+50*time.Millisecond, pod, service, "FTT")
 			s.endpoint(unready+700*time.Millisecond, pod, service, "FFT")
-			s.event(shut+400*time.Millisecond, timeline.EndpointGone, pod, map[string]string{"service": service})
+			s.tell(shut+400*time.Millisecond, timeline.EndpointGone, pod, map[string]string{"service": service})
 		}
-		s.event(del, timeline.PodDeletion, pod, map[string]string{"grace": "45"})
-		s.event(del+10*time.Millisecond, timeline.DrainStart, pod, nil)
-		s.event(unready, timeline.DrainUnready, pod, nil)
-		s.event(unready+600*time.Millisecond, timeline.PodReady, pod, map[string]string{"ready": "false"})
-		s.event(shut, timeline.DrainListenerClosed, pod, nil)
-		s.event(shut+200*time.Millisecond, timeline.ProcExit, pod, nil)
-		s.event(shut+500*time.Millisecond, timeline.PodGone, pod, nil)
+		s.tell(del, timeline.PodDeletion, pod, map[string]string{"grace": "45"})
+		s.tell(del+10*time.Millisecond, timeline.DrainStart, pod, nil)
+		s.tell(unready, timeline.DrainUnready, pod, nil)
+		s.tell(unready+600*time.Millisecond, timeline.PodReady, pod, map[string]string{"ready": "false"})
+		s.tell(shut, timeline.DrainListenerClosed, pod, nil)
+		s.tell(shut+200*time.Millisecond, timeline.ProcExit, pod, nil)
+		s.tell(shut+500*time.Millisecond, timeline.PodGone, pod, nil)
 		s.streamTo("direct/http1/new/get@"+pod, 10, shut+5*sec, func(x *timeline.Sample) {
 			x.Server = pod
 			if x.Start >= shut {
@@ -85,8 +84,8 @@ func restarting() *scene {
 	const unready = 25 * sec
 	s := collapsing(unready, 33*sec)
 	for node, done := range map[string]time.Duration{"n1": 15500 * time.Millisecond, "n2": 16 * sec} {
-		s.event(12*sec, timeline.Disruption, node, map[string]string{"what": "restart-kube-proxy"})
-		s.event(done, timeline.Disruption, node, map[string]string{"what": "restart-kube-proxy", "done": "true"})
+		s.tell(12*sec, timeline.Disruption, node, map[string]string{"what": "restart-kube-proxy"})
+		s.tell(done, timeline.Disruption, node, map[string]string{"what": "restart-kube-proxy", "done": "true"})
 	}
 	s.streamTo("service/http1/new/slow/8s", 5, 35*sec, func(x *timeline.Sample) {
 		x.Server, x.End = "uid-b", x.Start+8*sec
@@ -104,10 +103,15 @@ func restarting() *scene {
 	return s
 }
 
+// tell adds an event about a pod, at its home.
+func (s *scene) tell(at time.Duration, kind timeline.EventKind, subject string, attrs map[string]string) {
+	s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: subject, Name: subject, Node: home[subject], Attrs: attrs})
+}
+
 // endpoint adds a state by its three letters.
 func (s *scene) endpoint(at time.Duration, pod, service, letters string) {
 	is := func(i int) string { return fmt.Sprint(letters[i] == 'T') }
-	s.event(at, timeline.Endpoint, pod, map[string]string{"service": service, "ready": is(0), "serving": is(1), "terminating": is(2)})
+	s.tell(at, timeline.Endpoint, pod, map[string]string{"service": service, "ready": is(0), "serving": is(1), "terminating": is(2)})
 }
 
 // turn makes an attempt be turned away before it has a connection.
@@ -146,7 +150,7 @@ func dropTerminating(unready, shut time.Duration) func(*scene) {
 		})
 		for pod := range home {
 			for _, service := range []string{"echo", "nodeport-local"} {
-				s.event(del+50*time.Millisecond, timeline.EndpointGone, pod, map[string]string{"service": service})
+				s.tell(del+50*time.Millisecond, timeline.EndpointGone, pod, map[string]string{"service": service})
 			}
 		}
 		for _, w := range []string{pathService, pathServiceLocal, pathNodePort, pathNodePortLocal} {
@@ -228,11 +232,11 @@ func TestCollapse(t *testing.T) {
 				s.each(func(x *timeline.Sample) { x.Saturated = true })
 			}, spec.Inconclusive, ""},
 			{"the pods said at once that they don't serve", func(s *scene) {
-				s.event(del+100*time.Millisecond, timeline.DrainUnready, "uid-b", nil)
+				s.tell(del+100*time.Millisecond, timeline.DrainUnready, "uid-b", nil)
 				s.from(pathService, del+lag, 40*sec, turn)
 			}, spec.Inconclusive, ""},
 			{"a pod stopped accepting at once", func(s *scene) {
-				s.event(del+100*time.Millisecond, timeline.DrainListenerClosed, "uid-b", nil)
+				s.tell(del+100*time.Millisecond, timeline.DrainListenerClosed, "uid-b", nil)
 				s.from(pathService, del+lag, 40*sec, turn)
 			}, spec.Inconclusive, ""},
 			{"another pod was ready", func(s *scene) { s.endpoint(2*sec, "uid-d", "echo", "TTF") }, spec.Inconclusive, ""},

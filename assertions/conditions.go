@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ const earlyLimit = 5 * time.Second
 const goneLimit = 4 * time.Second
 
 // LegalConditions judges the life of every endpoint that terminated, in each
-// Service apart: TTF or FFF while it lives, then FTT or FFT, then gone; and
+// Service and address family apart: TTF or FFF while it lives, then FTT or FFT, then gone; and
 // ready all the time where the Service publishes not-ready addresses.
 func LegalConditions() Check {
 	return Check{
@@ -38,11 +39,11 @@ func LegalConditions() Check {
 			gap := watchGap(c.Timeline, "endpointslices")
 			lives := 0
 			for _, t := range c.Terminations {
-				for _, service := range servicesOf(c.Timeline, t.UID) {
+				for _, s := range seatsOf(c.Timeline, t.UID) {
 					lives++
-					live, terminating := g.life(c, t, service, gap)
-					g.least("states before it terminated", endpointName(t, service), live, 1)
-					g.least("terminating states", endpointName(t, service), terminating, 1)
+					live, terminating := g.life(c, t, s, gap)
+					g.least("states before it terminated", s.name(t), live, 1)
+					g.least("terminating states", s.name(t), terminating, 1)
 				}
 			}
 			g.needTerminations(c)
@@ -59,14 +60,14 @@ func LegalConditions() Check {
 
 // life judges one endpoint of a pod, and counts the states that were seen of
 // it before it terminated and since.
-func (g *gather) life(c Case, t Termination, service, gap string) (live, terminating int) {
-	name := endpointName(t, service)
+func (g *gather) life(c Case, t Termination, in seat, gap string) (live, terminating int) {
+	name := in.name(t)
 	gone := false
-	for i, s := range endpointStates(c.Timeline, t.UID, service) {
-		if i == 0 {
-			g.span(s.at, s.at)
+	for _, s := range endpointStates(c.Timeline, t.UID, in.service) {
+		if s.family != in.family {
+			continue
 		}
-		g.span(g.finding.Window.From, s.at)
+		g.span(s.at, s.at)
 		rel := ms(s.at - t.Del.At)
 		switch {
 		case s.gone:
@@ -81,7 +82,7 @@ func (g *gather) life(c Case, t Termination, service, gap string) (live, termina
 			g.culprit(s.at, name, "", "T_del - %s: terminating, and nobody had deleted the pod", -rel)
 		case terminating > 0 && !s.terminating:
 			g.culprit(s.at, name, "", "T_del + %s: %s: terminating went back", rel, s)
-		case publishing[service]:
+		case publishing[in.service]:
 			if !s.ready {
 				g.culprit(s.at, name, "", "T_del + %s: %s: not ready, and the Service publishes not-ready addresses", rel, s)
 			}
@@ -106,24 +107,35 @@ func (g *gather) life(c Case, t Termination, service, gap string) (live, termina
 	return live, terminating
 }
 
-// servicesOf are the Services that ever had an endpoint of the pod, sorted;
-// mainService must have one.
-func servicesOf(tl *timeline.Timeline, uid string) []string {
-	out := []string{mainService}
+// seat is where a pod has an endpoint: a Service, in one address family.
+type seat struct{ service, family string }
+
+// name names the pod's endpoint there, for people.
+func (s seat) name(t Termination) string {
+	name := t.Name
+	if s.service != mainService {
+		name += " in " + s.service
+	}
+	if s.family != "" {
+		name += " (" + s.family + ")"
+	}
+	return name
+}
+
+// seatsOf are all that the pod ever had, sorted; one in mainService it must.
+func seatsOf(tl *timeline.Timeline, uid string) []seat {
+	var out []seat
 	for _, e := range tl.Events {
 		isEndpoint := e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone
-		if s := e.Attrs["service"]; isEndpoint && e.Subject == uid && !slices.Contains(out, s) {
+		if s := (seat{e.Attrs["service"], e.Attrs["family"]}); isEndpoint && e.Subject == uid && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
-	slices.Sort(out)
-	return out
-}
-
-// endpointName names the pod's endpoint of a Service, for people.
-func endpointName(t Termination, service string) string {
-	if service == mainService {
-		return t.Name
+	if !slices.ContainsFunc(out, func(s seat) bool { return s.service == mainService }) {
+		out = append(out, seat{service: mainService})
 	}
-	return t.Name + " in " + service
+	slices.SortFunc(out, func(a, b seat) int {
+		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.family, b.family))
+	})
+	return out
 }

@@ -107,7 +107,8 @@ func othersReady(tl *timeline.Timeline, uid, service string, at time.Duration) b
 // readyBeside says whether an endpoint of the Service that is none of the
 // pods' was ready at an instant, as the watch had shown it by then.
 func readyBeside(tl *timeline.Timeline, pods map[string]bool, service string, at time.Duration) bool {
-	ready := map[string]bool{}
+	type endpoint struct{ pod, family string }
+	ready := map[endpoint]bool{}
 	for _, e := range tl.Events {
 		if e.At > at {
 			break
@@ -117,13 +118,13 @@ func readyBeside(tl *timeline.Timeline, pods map[string]bool, service string, at
 		}
 		switch e.Kind {
 		case timeline.Endpoint:
-			ready[e.Subject] = e.Attrs["ready"] == "true"
+			ready[endpoint{e.Subject, e.Attrs["family"]}] = e.Attrs["ready"] == "true"
 		case timeline.EndpointGone:
-			delete(ready, e.Subject)
+			delete(ready, endpoint{e.Subject, e.Attrs["family"]})
 		}
 	}
 	for other, is := range ready {
-		if is && !pods[other] {
+		if is && !pods[other.pod] {
 			return true
 		}
 	}

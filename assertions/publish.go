@@ -42,13 +42,13 @@ func StaysPublished() Check {
 					for _, s := range endpointStates(c.Timeline, t.UID, service) {
 						g.span(s.at, s.at)
 						if !s.gone && !s.ready {
-							g.culprit(s.at, endpointName(t, service), "", "T_del %+.1fs: %s: not ready, and the Service publishes not-ready addresses", (s.at - t.Del.At).Seconds(), s)
+							g.culprit(s.at, seat{service: service}.name(t), "", "T_del %+.1fs: %s: not ready, and the Service publishes not-ready addresses", (s.at - t.Del.At).Seconds(), s)
 						}
 						if s.terminating {
 							terminating++
 						}
 					}
-					g.least("terminating states", endpointName(t, service), terminating, 1)
+					g.least("terminating states", seat{service: service}.name(t), terminating, 1)
 				}
 			}
 			g.needTerminations(c)

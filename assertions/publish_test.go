@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -22,11 +23,11 @@ func published() *scene {
 		s.endpoint(sec, uid, service, "TTF")
 		s.endpoint(del+20*time.Millisecond, uid, service, "TTT")
 		s.endpoint(19*sec+500*time.Millisecond, uid, service, "TFT")
-		s.event(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": service})
+		s.tell(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": service})
 	}
 	s.endpoint(sec, uid, "headless", "TTF")
 	s.endpoint(del+20*time.Millisecond, uid, "headless", "FTT")
-	s.event(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
+	s.tell(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
 	n := 0
 	s.stream("publishing/http1/new/get", 30, func(x *timeline.Sample) {
 		x.Server = "uid-b"
@@ -107,7 +108,7 @@ func TestPublished(t *testing.T) {
 				s.drop(func(e timeline.Event) bool { return e.Attrs["service"] == "publishing" })
 			}, spec.Inconclusive, ""},
 			{"a gap", func(s *scene) {
-				s.event(11*sec, timeline.WatchGap, "endpointslices", map[string]string{"why": "410"})
+				s.tell(11*sec, timeline.WatchGap, "endpointslices", map[string]string{"why": "410"})
 			}, spec.Inconclusive, ""},
 		})
 	})
@@ -158,7 +159,7 @@ func TestPublished(t *testing.T) {
 				})
 			}, spec.Fail, ""},
 			{"another pod has the address by then", func(s *scene) {
-				s.event(30*sec, timeline.PodReady, "uid-new", map[string]string{"ready": "true", "ip": podIP})
+				s.tell(30*sec, timeline.PodReady, "uid-new", map[string]string{"ready": "true", "ip": podIP})
 				s.add(timeline.Sample{
 					Stream: "headless/dns/new/lookup", ID: "late", Nth: 1, Start: 44 * sec, End: 44*sec + 1,
 					Outcome: timeline.OK, Phase: timeline.PhaseDone, Answers: []string{podIP},
@@ -175,7 +176,7 @@ func TestPublished(t *testing.T) {
 			}, spec.Inconclusive, ""},
 			{"nobody asked", noSamples("headless-publishing"), spec.Inconclusive, ""},
 			{"the pod left at once", func(s *scene) {
-				s.event(del+100*time.Millisecond, timeline.ProcExit, uid, nil)
+				s.tell(del+100*time.Millisecond, timeline.ProcExit, uid, nil)
 			}, spec.Inconclusive, ""},
 		})
 	})
@@ -191,11 +192,32 @@ func TestConditionsOfEachService(t *testing.T) {
 			// Seen before the others know of it: no step back in any.
 			s.endpoint(del+5*time.Millisecond, uid, "headless", "FTT")
 		}, spec.Pass, ""},
+		{"each family has a life of its own", func(s *scene) {
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone {
+					e.Attrs["family"] = "IPv4"
+				}
+			}
+			for _, e := range slices.Clone(s.tl.Events) {
+				if e.Attrs["family"] != "" {
+					e.At += 100 * time.Millisecond
+					e.Attrs = maps.Clone(e.Attrs)
+					e.Attrs["family"] = "IPv6"
+					s.tl.Events = append(s.tl.Events, e)
+				}
+			}
+		}, spec.Pass, ""},
+		{"ready while terminating in one family", func(s *scene) {
+			s.endpoint(9*sec, uid, "headless", "TTF")
+			s.tl.Events[len(s.tl.Events)-1].Attrs["family"] = "IPv6"
+			s.endpoint(12*sec, uid, "headless", "TTT")
+			s.tl.Events[len(s.tl.Events)-1].Attrs["family"] = "IPv6"
+		}, spec.Fail, "ready while terminating"},
 		{"one was never seen to terminate", func(s *scene) {
 			s.drop(func(e timeline.Event) bool {
 				return e.Attrs["service"] == "headless" && (e.Attrs["terminating"] == "true" || e.Kind == timeline.EndpointGone)
 			})
-			s.event(del+sec, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
+			s.tell(del+sec, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
 		}, spec.Inconclusive, ""},
 		{"the app's own was never seen", func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["service"] == "echo" })

@@ -82,6 +82,7 @@ type endpointState struct {
 	at                          time.Duration
 	ready, serving, terminating bool
 	gone                        bool
+	family                      string // of the address: each has a life of its own
 }
 
 func (s endpointState) String() string {
@@ -107,7 +108,7 @@ var publishing = map[string]bool{"publishing": true, "headless-publishing": true
 func ofService(e timeline.Event, service string) bool { return e.Attrs["service"] == service }
 
 // endpointStates is the life of the pod's endpoint of a Service, as the watch
-// showed it.
+// showed it, in all address families.
 func endpointStates(tl *timeline.Timeline, uid, service string) []endpointState {
 	var out []endpointState
 	for _, e := range tl.Events {
@@ -119,9 +120,10 @@ func endpointStates(tl *timeline.Timeline, uid, service string) []endpointState 
 			out = append(out, endpointState{
 				at: e.At, ready: e.Attrs["ready"] == "true",
 				serving: e.Attrs["serving"] == "true", terminating: e.Attrs["terminating"] == "true",
+				family: e.Attrs["family"],
 			})
 		case timeline.EndpointGone:
-			out = append(out, endpointState{at: e.At, gone: true})
+			out = append(out, endpointState{at: e.At, gone: true, family: e.Attrs["family"]})
 		}
 	}
 	return out
