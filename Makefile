@@ -11,9 +11,8 @@ PROFILE ?= ci
 # kind: a cluster that the suite makes; cluster: the one that KUBECONFIG names;
 # auto: kind.
 STAGE   ?= auto
-LABELS  ?= core
-# Faults of `make meta`.
-FAULTS  ?= exit-on-sigterm
+# Behaviours with one of these labels; none: all. core is the quick look.
+LABELS  ?=
 # More flags for `lastcall run`, such as ARGS='--fault=exit-on-sigterm --keep'.
 ARGS    ?=
 
@@ -23,11 +22,11 @@ cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY
 stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance test race meta up down cleanup node-image generate verify lint bench build bin/lastcall
+.PHONY: help engine conformance test race meta meta-full up down cleanup node-image generate verify lint bench build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) KUBE_PROXY=$(KUBE_PROXY) IP=$(IP) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) FAULTS=$(FAULTS) ARGS=$(ARGS)"
+	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) KUBE_PROXY=$(KUBE_PROXY) IP=$(IP) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) ARGS=$(ARGS)"
 
 engine: ## install and start a container engine, where none answers
 	@$(GO) run ./kind/engine
@@ -37,7 +36,7 @@ ifeq ($(stage),kind)
 	@docker info >/dev/null 2>&1 || { echo 'make conformance: no container engine answers here; run `make engine`, or point DOCKER_HOST at one that does' >&2; exit 2; }
 endif
 	@$(MAKE) --no-print-directory bin/lastcall
-	bin/lastcall run --stage $(stage) --labels $(LABELS) --profile $(PROFILE) $(if $(filter kind,$(stage)),$(cluster)) $(ARGS)
+	bin/lastcall run --stage $(stage) $(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE) $(if $(filter kind,$(stage)),$(cluster)) $(ARGS)
 
 test: ## the project's own tests
 	$(GO) test ./...
@@ -45,14 +44,13 @@ test: ## the project's own tests
 race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
 	$(GO) test -race ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
 
-# What is known of each fault stands in suites/meta/expected, written before
-# the first run with it.
-meta: bin/lastcall ## run the suite with each fault in FAULTS, and compare with what that must fail
-	@for fault in $(FAULTS); do \
-		out=lastcall-report/$$(date -u +%Y%m%dT%H%M%SZ)-$$fault; \
-		bin/lastcall run --stage kind --labels core $(cluster) --fault $$fault --out $$out; \
-		bin/lastcall report expect $$out || exit 1; \
-	done
+# What each fault must do stands in suites/meta/expected, written before the
+# first run with it.
+meta: bin/lastcall ## prove the suite: each behaviour under its first fault
+	bin/lastcall run --stage kind --matrix diagonal $(cluster) $(ARGS)
+
+meta-full: bin/lastcall ## prove the suite: each fault in every scenario of the behaviours that name it
+	bin/lastcall run --stage kind --matrix full $(cluster) $(ARGS)
 
 up: bin/lastcall ## bring a cluster up and leave it running
 	bin/lastcall up $(cluster)

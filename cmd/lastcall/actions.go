@@ -27,7 +27,8 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 	return suites.Execute(ctx, suites.Config{
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
-		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, Strict: r.Strict,
+		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,
+		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, Matrix: r.Matrix, Strict: r.Strict,
 		P: r.P, Profile: r.Profile, Out: r.Dir,
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },
@@ -37,7 +38,7 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 func up(ctx context.Context, r cli.UpRequest) (string, error) {
 	c, err := kind.Up(ctx, kind.Config{
 		Name: r.Name, Kubernetes: r.Kubernetes, Nodes: r.Nodes, Image: r.Image,
-		IPFamily: r.IPFamily, Kubeconfig: r.Kubeconfig, Progress: r.Say,
+		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy, Kubeconfig: r.Kubeconfig, Progress: r.Say,
 	})
 	if err != nil {
 		return "", err

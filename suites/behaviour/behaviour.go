@@ -28,7 +28,8 @@ type Behaviour struct {
 	// Refs are the normative basis, each with a quoted sentence.
 	Refs    []spec.Ref
 	Profile spec.Profile
-	// Labels select behaviours: "core".
+	// Labels select behaviours, beside the area that the ID begins with: "core"
+	// is the quick look.
 	Labels []string
 	Needs  []spec.Feature
 

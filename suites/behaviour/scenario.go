@@ -207,7 +207,8 @@ func (s Scenario) name() string {
 	return strings.ToLower(string(s.Disrupt.Kind)) + "-" + hex.EncodeToString(sum[:])[:6]
 }
 
-// Select picks behaviours by label and by ID; neither means all. An unknown
+// Select picks behaviours by label and by ID; neither means all. Their area,
+// the ID's first word, is a label too. An unknown
 // ID or a label that nothing has is an error that names what there is.
 func Select(all []Behaviour, labels, ids []string) ([]Behaviour, error) {
 	var out []Behaviour
@@ -215,7 +216,7 @@ func Select(all []Behaviour, labels, ids []string) ([]Behaviour, error) {
 	for _, b := range all {
 		take := len(labels) == 0 && len(ids) == 0
 		for _, l := range labels {
-			if slices.Contains(b.Labels, l) {
+			if area, _, _ := strings.Cut(b.ID, "."); l == area || slices.Contains(b.Labels, l) {
 				take, used["label "+l] = true, true
 			}
 		}

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,6 @@ func sample(id string) Behaviour {
 		Topology: SlowDrain, Disrupt: DeleteEach,
 		Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}},
 		Checks:  []assertions.Check{assertions.LegalConditions()}, BrokenBy: []spec.Fault{"x"},
-		Cost: 0.2, Resolution: 60 * time.Millisecond,
 	}
 }
 
@@ -31,7 +31,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
 	}
-	b.Resolution, b.Cost = 20*time.Millisecond, 0.5
+	b.Resolution = 20 * time.Millisecond
 	c.Disrupt = RollingUpdate
 	c.Traffic[0].Rate = 500
 	kill.Disrupt, kill.Level = KillOne, spec.Control
@@ -59,7 +59,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, shared.Traffic); diff != "" {
 		t.Errorf("the union of the traffic, at the larger rate: %s", diff)
 	}
-	if shared.Resolution != 20*time.Millisecond || shared.Cost != 0.5 {
+	if shared.Resolution != 20*time.Millisecond || shared.Cost <= a.Cost() {
 		t.Errorf("resolution %v, cost %v", shared.Resolution, shared.Cost)
 	}
 	if n := len(Fold([]Behaviour{a, b, c, kill}, "", true)); n != 4 {
@@ -67,6 +67,49 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	}
 	if x, y := Fold([]Behaviour{a}, "", false), Fold([]Behaviour{a}, "f", false); x[0].Name == y[0].Name {
 		t.Error("a fault must make another scenario")
+	}
+}
+
+func TestPlanOfTheKillMatrix(t *testing.T) {
+	a, b, c, alone, kill := sample("a.a"), sample("a.b"), sample("a.c"), sample("a.alone"), sample("a.kill")
+	a.BrokenBy, b.BrokenBy, c.BrokenBy = []spec.Fault{"x", "y"}, []spec.Fault{"z"}, []spec.Fault{"x"}
+	c.Disrupt = RollingUpdate
+	alone.Disrupt, alone.BrokenBy = EveryWay, []spec.Fault{"x"}
+	kill.Disrupt, kill.Level, kill.BrokenBy = KillOne, spec.Control, []spec.Fault{"k"}
+	all := []Behaviour{alone, a, b, c, kill}
+
+	told := func(plan []Scenario) []string {
+		var out []string
+		for _, s := range plan {
+			out = append(out, strings.Join(append([]string{string(s.Disrupt.Kind), string(s.Fault)}, s.Behaviours...), " "))
+		}
+		// What runs side by side stands in any order.
+		slices.Sort(out[1 : len(out)-1])
+		return out
+	}
+	// The healthy control first, what runs alone last.
+	if diff := cmp.Diff([]string{
+		"kill  a.kill", "delete x a.a", "delete z a.b", "kill k a.kill", "rollout x a.c", "every-way x a.alone",
+	}, told(Plan(all, How{Matrix: Diagonal}))); diff != "" {
+		t.Errorf("each behaviour under its first fault: %s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"kill  a.kill", "delete x a.a a.b", "delete y a.a a.b", "delete z a.a a.b", "kill k a.kill", "rollout x a.c", "every-way x a.alone",
+	}, told(Plan(all, How{Matrix: Whole}))); diff != "" {
+		t.Errorf("each fault in the scenarios of who names it: %s", diff)
+	}
+}
+
+func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
+	s := Scenario{Topology: SlowDrain, Disrupt: DeleteEach, Cost: capacity() / 2}
+	one, four := Predict([]Scenario{s}), Predict([]Scenario{s, s, s, s})
+	if one != s.Estimate() || four != 2*one {
+		t.Errorf("one takes %v of %v, four at half of the machine each %v", one, s.Estimate(), four)
+	}
+	apart := s
+	apart.Disrupt = EveryWay
+	if got := Predict([]Scenario{s, apart}); got != s.Estimate()+apart.Estimate() {
+		t.Errorf("what runs alone comes on top: %v", got)
 	}
 }
 

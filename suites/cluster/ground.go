@@ -161,6 +161,7 @@ func (g *ground) app() deploy.Echo {
 	if f := g.scenario.Fault; known(echo.Faults(), f) || known(deploy.Faults(), f) {
 		e.Fault = f
 		e.ProbeApart = f == echo.ListenerBeforeReady
+		e.State = f == echo.DrainSticks
 	}
 	return e
 }
@@ -303,7 +304,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		Fault:  g.scenario.Fault,
 	}
 	if g.stage.cfg.Nodes != nil {
-		t.Nodes = g.stage.cfg.Nodes
+		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}
 	}
 	return t.Run(ctx, g.scenario.Disrupt)
 }

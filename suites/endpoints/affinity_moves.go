@@ -30,7 +30,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "When the traffic policy is \"Cluster\" and some endpoints are terminating, all traffic should be routed to the ready endpoints that are not terminating..",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
 	Why:    "Affinity lasts for three hours by default, and a pod that terminates for less than a minute. A client that is held to it meets its end, and then has nowhere to go until the rules change.",

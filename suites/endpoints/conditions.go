@@ -42,6 +42,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.LegalConditions()},
 	BrokenBy:   []spec.Fault{slicewriter.TerminatingGoesBack, slicewriter.AlwaysReady},
-	Cost:       0.2,
 	Resolution: 60 * time.Millisecond,
 })

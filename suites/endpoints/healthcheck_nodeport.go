@@ -24,7 +24,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "In addition, kube-proxy's node port health check should fail if there are only `Terminating` endpoints, regardless of their readiness in order to: remove the node from a loadbalancer's node pool as quickly as possible; gracefully handle any new connections that arrive before the loadbalancer is able to remove the node",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "A load balancer polls this port, and needs some polls in a row to believe it. If the port fails only when the node has nothing left to serve with, what comes until then is lost; if the node port ends first, the same.",

@@ -35,7 +35,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Ideally the terminating pod should gracefully handle traffic to this node until either one of the conditions are satisfied.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.KubeProxy, spec.OutsideClient, spec.HTTP1},
 
 	Why:    "With externalTrafficPolicy Local a node without a local pod has nobody to send a connection to. When its only pod terminates, the load balancer does not know yet: until it has looked often enough, it goes on sending. Unless the node falls back to the terminating pod, each rollout loses what comes in these seconds.",

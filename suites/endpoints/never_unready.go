@@ -24,7 +24,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "It is worth noting that traffic should not be routed to terminating pods if their readiness probe is failing, even if it is the only endpoints remaining.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "A failing readiness probe is how a pod says that it wants no more. If the fallback to terminating pods does not listen to it, a pod can't get rid of its clients, and they meet its end: a refusal at once is better than a connection to something that is about to leave.",

@@ -40,6 +40,5 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	},
 	Checks:     []assertions.Check{assertions.PrefersReady()},
 	BrokenBy:   []spec.Fault{slicewriter.AlwaysReady},
-	Cost:       0.5,
 	Resolution: 60 * time.Millisecond,
 })

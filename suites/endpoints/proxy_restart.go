@@ -27,7 +27,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "When the traffic policy is \"Cluster\" and all endpoints are terminating, then traffic should be routed to any terminating endpoint that is ready.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.KubeProxy},
 
 	Why:    "Node proxies are updated in the same minutes in which pods are moved. One that has to remember by itself which endpoints are on their way out forgets them when it restarts, and cuts off what was draining well.",

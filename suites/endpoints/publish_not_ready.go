@@ -30,7 +30,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "There must be an `A` record for each _ready_ endpoint of the headless Service with IPv4 address `<endpoint-ip>` as shown below.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"endpoints"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.ClusterDNS},
 
 	Why:    "Members of a cluster (databases, queues) find each other by such names, also while one of them leaves: it has to hand over what it holds. And a client of a plain name must not be sent to a pod that is on its way out.",

@@ -28,7 +28,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "429 Too Many Requests: the eviction is not currently allowed because of the configured PodDisruptionBudget.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"pod"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "A rollout is tested daily; the node upgrade at night that drains every node is not. A drain that holds for one way out and not for another fails when nobody looks, and a tool that deletes where it should evict takes away more pods at once than the application can spare.",

@@ -31,7 +31,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "After the grace period for the Pod expires, the kubelet forcefully terminates the local Pod.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"pod"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "Some requests outlive every grace period: a large download, a long poll. They are lost at its end, and there is no remedy for that. But it must stay at that: an app that sees that it can't finish everything must not give up what it could have finished, and its end must not reach other pods or leave an endpoint behind.",

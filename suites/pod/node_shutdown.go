@@ -27,7 +27,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Kubelet ensures that pods follow the normal pod termination process during the node shutdown.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"pod"},
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C, spec.NodeShutdown},
 
 	Why:    "Spot instances, autoscalers and a plain `poweroff` end nodes, and no deletion comes first: no deletionTimestamp is ever set, and the pod ends as Failed. All that the pod gets is SIGTERM and the node's time, which may be shorter than its own grace period. An app that waits for anything else is cut off.",

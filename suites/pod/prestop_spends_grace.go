@@ -27,7 +27,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The Pod's termination grace period countdown begins before the `PreStop` hook is executed, so regardless of the outcome of the handler, the container will eventually terminate within the Pod's termination grace period.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"pod"},
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
 
 	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. Who plans the drain as if the whole of it came after SIGTERM is killed in the middle of the work, and only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",

@@ -27,7 +27,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "A configuration push that changes nothing drains nothing.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"rollout"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "GitOps controllers and control planes push the same configuration again and again, at every sync and every restart of their own. If each push ends connections or replaces pods, the system drains all day long, and nobody knows why the latency has teeth.",

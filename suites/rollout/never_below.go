@@ -27,7 +27,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "`.spec.strategy.rollingUpdate.maxUnavailable` is an optional field that specifies the maximum number of Pods that can be unavailable during the update process.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"rollout"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
 	Why:    "A service is sized so that a certain number of pods carries the load. One moment with fewer overloads those that are left, and that is the moment at which requests fail: an average over the rollout does not show it.",

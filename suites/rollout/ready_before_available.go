@@ -30,7 +30,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The service will have the ready pod added to it at the beginning of minReadySeconds, but the deployment will pause before it feels like that pod is truly available as far as the deployment or statefulset update is concerned.",
 	}},
 	Profile: spec.Core,
-	Labels:  []string{"rollout"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
 	Why:    "minReadySeconds is the knob that paces a rollout: it gives a new pod time under real traffic, and its clients time to come over, before the next old pod goes. If traffic waited for it too, the time would be spent on a pod that nobody can reach, and the old pods would go as soon as the first client had found the new one.",

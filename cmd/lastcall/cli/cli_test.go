@@ -90,6 +90,8 @@ func TestRunRefuses(t *testing.T) {
 		`there is no fault "none-such": use one of`:    "--fault none-such",
 		"is it pod.accept-after-sigterm?":              "--behaviours pod.acept-after-sigterm",
 		`no behaviour has the label "none"`:            "--labels none",
+		`--matrix "none"`:                              "--matrix none",
+		"--matrix takes all faults in turn":            "--matrix full --fault exit-on-sigterm",
 		`--profile "huge"`:                             "--profile huge",
 		"is not empty: nothing that was recorded is":   "--out " + full,
 		"unknown flag: --retries":                      "--retries 3",
@@ -106,13 +108,13 @@ func TestRunRefuses(t *testing.T) {
 
 func TestRunSelects(t *testing.T) {
 	got := lastcall(t, spec.Pass, "run")
-	if got.request == nil || len(got.request.Selected) < 7 || got.request.Labels[0] != "core" {
-		t.Fatalf("by default core is run: %+v", got.request)
+	if got.request == nil || len(got.request.Selected) != len(behaviour.Catalogue()) {
+		t.Fatalf("by default all are run: %+v", got.request)
 	}
 	if got.request.Dir == "" || !strings.HasPrefix(got.request.Dir, "lastcall-report") {
 		t.Errorf("the report goes to %q", got.request.Dir)
 	}
-	for _, want := range []string{"recordings, one after the other about", "bringing the cluster up", "[1/3, about 3m00s left] delete-1: recording (10 requests, 1 failed)"} {
+	for _, want := range []string{"recordings, about", "bringing the cluster up", "[1/3, about 3m00s left] delete-1: recording (10 requests, 1 failed)"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("no %q in\n%s", want, got.stderr)
 		}

@@ -51,13 +51,13 @@ func newProgress(out io.Writer, scenarios []behaviour.Scenario) *progress {
 
 // plan says what will be recorded, before it begins.
 func (p *progress) plan(dir string) {
-	var all time.Duration
-	for _, s := range p.scenarios {
-		all += s.Estimate()
-	}
-	p.print(fmt.Sprintf("%d recordings, one after the other about %s; the report goes to %s", len(p.scenarios), about(all), dir))
+	p.print(fmt.Sprintf("%d recordings, about %s; the report goes to %s", len(p.scenarios), about(behaviour.Predict(p.scenarios)), dir))
 	for i, s := range p.scenarios {
-		p.print(fmt.Sprintf("  %d. %s: %s (%s)", i+1, s.Name, s.Disrupt, strings.Join(s.Behaviours, ", ")))
+		broken := ""
+		if s.Fault != "" {
+			broken = " under " + string(s.Fault)
+		}
+		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, s.Disrupt, broken, strings.Join(s.Behaviours, ", ")))
 	}
 }
 
@@ -86,18 +86,7 @@ func (p *progress) progress(b behaviour.Progress) {
 	if b.Samples > 0 {
 		what += fmt.Sprintf(" (%d requests, %d failed)", b.Samples, b.Failed)
 	}
-	if next := p.next(b); next != "" {
-		what += ", next " + next
-	}
 	p.step(what)
-}
-
-// next is the scenario that comes after the one at hand.
-func (p *progress) next(b behaviour.Progress) string {
-	if b.N > 0 && b.N < len(p.scenarios) && b.Of == len(p.scenarios) {
-		return p.scenarios[b.N].Name
-	}
-	return ""
 }
 
 func (p *progress) step(what string) {

@@ -47,6 +47,7 @@ type RunRequest struct {
 
 	Fault   spec.Fault
 	Isolate bool
+	Matrix  behaviour.Matrix
 	Strict  bool
 	P       time.Duration
 	Dir     string
@@ -59,7 +60,7 @@ type RunRequest struct {
 
 func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	var r RunRequest
-	var fault string
+	var fault, matrix string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Record the behaviours of a system, and judge the recordings",
@@ -73,13 +74,14 @@ kept and judged. The second ends the process at once.`,
 		Example: `  lastcall run --labels core
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
   lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
+  lastcall run --matrix diagonal
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := r.check(cmd.Flags().Changed, fault); err != nil {
+			if err := r.check(cmd.Flags().Changed, fault, matrix); err != nil {
 				return err
 			}
-			plan := behaviour.Fold(behaviour.WithControl(r.Selected), r.Fault, r.Isolate)
+			plan := behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix})
 			told := newProgress(cmd.ErrOrStderr(), plan)
 			r.Progress, r.Say = told.progress, told.say
 			told.plan(r.Dir)
@@ -108,9 +110,10 @@ kept and judged. The second ends the process at once.`,
 	f.StringVar(&r.IPFamily, "ip", "", ipHelp+" (--stage kind)")
 	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
-	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels (default core, unless --behaviours is given)")
+	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels: core is the quick look (default all, unless --behaviours is given)")
 	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
 	f.StringVar(&fault, "fault", "", "break the reference component on purpose, by the `NAME` of a fault (see lastcall list)")
+	f.StringVar(&matrix, "matrix", "", "prove the suite instead of a system, by its kill matrix: diagonal (each behaviour under its first fault) or full")
 	f.BoolVar(&r.Isolate, "isolate", false, "record each behaviour apart")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes")
@@ -121,7 +124,7 @@ kept and judged. The second ends the process at once.`,
 
 // check refuses what is wrong with a command line before anything is started,
 // and fills in what follows from the rest. All mistakes are told at once.
-func (r *RunRequest) check(given func(flag string) bool, fault string) error {
+func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) error {
 	var bad []error
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	needs := func(stage string, flags ...string) {
@@ -156,8 +159,14 @@ func (r *RunRequest) check(given func(flag string) bool, fault string) error {
 	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
 		wrong("--fault: %w", err)
 	}
-	if !given("labels") && len(r.IDs) == 0 {
-		r.Labels = []string{"core"}
+	switch r.Matrix = behaviour.Matrix(matrix); r.Matrix {
+	case behaviour.NoMatrix:
+	case behaviour.Diagonal, behaviour.Whole:
+		if fault != "" || r.Isolate {
+			wrong("--matrix takes all faults in turn: it can't be joined with --fault or --isolate")
+		}
+	default:
+		wrong("--matrix %q: it is %s or %s", matrix, behaviour.Diagonal, behaviour.Whole)
 	}
 	for _, id := range r.IDs {
 		if _, ok := behaviour.Find(id); !ok {
