@@ -36,8 +36,9 @@ const (
 // Op is what each request does.
 type Op string
 
-// The operations. All of them carry a request ID that the backend's ledger
-// repeats, and all but Get, Lookup and Check take Profile.Takes from first to last body byte.
+// The operations. All but Lookup and Check carry a request ID that the
+// backend's ledger repeats, and all but these and Get take Profile.Takes from
+// first to last body byte.
 const (
 	// Get is a short GET with a small body.
 	Get Op = "get"
@@ -115,7 +116,7 @@ type Profile struct {
 	// Takes is how long a slow operation lasts; 0 for the quick ones.
 	Takes time.Duration `json:"takes,omitempty"`
 	// Delay is one-way delay between client and system, to either side: real
-	// paths have it, and loopback hides the races that it makes.
+	// paths have it, and loopback hides the races that it makes. DNS has none.
 	Delay time.Duration `json:"delay,omitempty"`
 }
 

@@ -207,9 +207,11 @@ func TestLookupAsks(t *testing.T) {
 				t.Errorf("want %q: %s", want, text(s))
 			}
 		}
+		mu.Lock()
 		if len(ids) < 10 {
 			t.Errorf("%d IDs of 20 queries", len(ids))
 		}
+		mu.Unlock()
 	}
 }
 

@@ -207,8 +207,7 @@ type carrier struct {
 var carriers = []carrier{
 	{"new", load.New, 0},
 	{"reused", load.Reused, 0},
-	{"new and far", load.New, 10 * time.Millisecond},
-	{"reused and far", load.Reused, 10 * time.Millisecond},
+	{"far", load.Reused, 10 * time.Millisecond},
 }
 
 // noRetry records a few attempts against a server that answers one request on
