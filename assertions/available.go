@@ -126,7 +126,13 @@ func WaitsForAvailable() Check {
 						youngest, young = p, since
 					}
 				}
-				if need := says.replicas - says.unavailable; available < need {
+				need := says.replicas - says.unavailable
+				missed := starved(c, d.left, d.left)
+				switch {
+				case available >= need:
+				case missed != "":
+					g.doubt("%s was deleted while %d of the other pods were available, and %s", d.name, available, missed)
+				default:
 					g.culprit(d.left, d.name, "", "deleted while %d of the other pods were available, and the Deployment promises %d; the youngest, %s, had been ready for %s of %s",
 						available, need, youngest.name, ms(d.left-young), says.minReady)
 				}

@@ -41,15 +41,21 @@ func NeverBelow(unavailable int) Check {
 				fewest = min(fewest, n)
 				if n < promised(at) && at < r.end {
 					if below == nil {
-						below = &dip{at: at, pod: r.changedAt(at), fewest: n}
+						below = &dip{at: at, fewest: n}
+						below.pod, below.deleted = r.changedAt(at)
 					}
 					below.fewest = min(below.fewest, n)
 					continue
 				}
-				if below != nil {
-					g.culprit(below.at, below.pod, "", "fewer than the promised %d pods were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
-					below = nil
+				if below == nil {
+					continue
 				}
+				if missed := starved(c, below.at, at); missed != "" && !below.deleted {
+					g.doubt("%s ceased to be ready while %s", below.pod, missed)
+				} else {
+					g.culprit(below.at, below.pod, "", "fewer than the promised %d pods were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
+				}
+				below = nil
 			}
 			for _, s := range r.says {
 				if s.unavailable > unavailable && s.at <= r.end {
@@ -65,11 +71,33 @@ func NeverBelow(unavailable int) Check {
 	}
 }
 
-// dip is a stretch with too few pods.
+// dip is a stretch with too few pods, and the pod that it began with.
 type dip struct {
-	at     time.Duration
-	pod    string
-	fewest int
+	at      time.Duration
+	pod     string
+	deleted bool
+	fewest  int
+}
+
+// starved says how much of its schedule the generator missed around a stretch
+// of time, if that is a tenth or more: then probes time out and controllers
+// lag for want of CPU, on a machine that the suite itself loads, and nobody
+// else can be blamed for it.
+func starved(c Case, from, to time.Duration) string {
+	missed, all := 0, 0
+	for _, s := range c.Timeline.Samples {
+		if s.Start < from-c.P || s.Start > to+c.P {
+			continue
+		}
+		all++
+		if s.Saturated {
+			missed++
+		}
+	}
+	if missed == 0 || 10*missed < all {
+		return ""
+	}
+	return fmt.Sprintf("the machine was starved: %d of %d requests missed their schedule", missed, all)
 }
 
 // instants are those at which the number of ready pods may have changed, in
@@ -100,12 +128,15 @@ func (r rollout) readyAt(at time.Duration) int {
 	return n
 }
 
-// changedAt names a pod that left, or ceased to be ready, at an instant.
-func (r rollout) changedAt(at time.Duration) string {
+// changedAt names a pod that left, or else ceased to be ready, at an instant.
+func (r rollout) changedAt(at time.Duration) (name string, left bool) {
 	for _, p := range r.pods {
-		if p.left == at || slices.Contains(p.ready, readiness{at: at}) {
-			return p.name
+		if p.left == at {
+			return p.name, true
+		}
+		if slices.Contains(p.ready, readiness{at: at}) {
+			name = p.name
 		}
 	}
-	return ""
+	return name, false
 }

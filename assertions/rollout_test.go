@@ -154,6 +154,11 @@ func hasty(s *scene) {
 	s.shift(timeline.PodDeletion, "old-2", 10*sec+60*time.Millisecond)
 }
 
+// starve makes the generator miss its schedule for a while.
+func starve(s *scene, from, to time.Duration) {
+	s.each(func(x *timeline.Sample) { x.Saturated = x.Saturated || x.Start >= from && x.Start < to })
+}
+
 func gapIn(resource string) func(*scene) {
 	return func(s *scene) {
 		s.saw(15*sec, timeline.WatchGap, resource, map[string]string{"why": "410"})
@@ -173,6 +178,15 @@ func TestNeverBelow(t *testing.T) {
 			s.ready("new-1", 21*sec, false)
 			s.ready("new-1", 22*sec, true)
 		}, want: spec.Fail, says: "for 1s: down to 2"},
+		{name: "a pod ceases to be ready on a starved machine", spoil: func(s *scene) {
+			s.ready("new-1", 21*sec, false)
+			s.ready("new-1", 22*sec, true)
+			starve(s, 20*sec, 22*sec)
+		}, want: spec.Inconclusive},
+		{name: "a deletion is a deletion on a starved machine too", spoil: func(s *scene) {
+			hasty(s)
+			starve(s, 8*sec, 14*sec)
+		}, want: spec.Fail, says: "down to 1"},
 		{name: "a pod of somebody else does not count", spoil: func(s *scene) {
 			s.saw(sec, timeline.PodSeen, "probe", map[string]string{"owner": ""})
 			s.ready("probe", 2*sec, true)
@@ -251,6 +265,10 @@ func TestWaitsForAvailable(t *testing.T) {
 			s.ready("new-1", 16*sec, false)
 			s.ready("new-1", 17*sec, true)
 		}, want: spec.Fail, says: "new-1, had been ready for 2.5s of 8s"},
+		{name: "a controller that lags on a starved machine", spoil: func(s *scene) {
+			s.shift(timeline.PodDeletion, "old-2", 23*sec+200*time.Millisecond)
+			starve(s, 22*sec, 24*sec)
+		}, want: spec.Inconclusive},
 		{name: "what the Deployment itself allows", spoil: hasty, want: spec.Pass},
 		{name: "minReadySeconds within the grain", spoil: func(s *scene) {
 			s.drop(of(timeline.Deployment, ""))
