@@ -322,6 +322,13 @@ func TestProxyRestart(t *testing.T) {
 				}
 			})
 		}, spec.Fail, ""},
+		{"a flow that was begun before the deletion is cut", func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if slowOp(*x) && throughService(*x) && x.Start > 8*sec && x.Start < 9*sec {
+					x.Outcome, x.Phase, x.End = timeline.Reset, timeline.PhaseBody, 14*sec
+				}
+			})
+		}, spec.Fail, "before the restart"},
 		{"a kept connection's request is lost", func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if x.Stream == "service/http1/reused/get" && x.Start >= 13*sec && x.Start < 13200*time.Millisecond {

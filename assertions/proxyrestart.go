@@ -81,7 +81,8 @@ func SurvivesProxyRestart() Check {
 				all++
 				if s.Failed() {
 					lost++
-					g.culprit(s.Start, "", s.ID, "%s: %s", beside(s.Start, first, last), describe(s))
+					at := max(s.Start, w.from) // it may have been begun before
+					g.culprit(at, "", s.ID, "%s: %s", beside(s.Start, first, last), describe(s))
 				}
 				switch {
 				case s.Saturated || last == 0:
