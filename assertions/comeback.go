@@ -225,7 +225,7 @@ func LivenessHolds() Check {
 					}
 					// Behind the listener's end nobody can answer, on most
 					// apps' one port: only an answer is held against it then.
-					if e.At < shut || strings.Contains(e.Attrs["message"], "statuscode") {
+					if e.At < shut-atTheDoor || strings.Contains(e.Attrs["message"], "statuscode") {
 						g.culprit(e.At, r.Name, "", "D + %s: %s: %s", ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"])
 					}
 				}

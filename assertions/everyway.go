@@ -17,7 +17,7 @@ var ways = []string{"delete", "evict", "drain", "scale-down", "rollout"}
 const (
 	// dialledBefore is for how long before its D an instance must have been
 	// dialled to count as evidence.
-	dialledBefore = time.Second
+	dialledBefore = 3 * time.Second
 	// budgetLag bounds how much later than a pod's readiness the budget's
 	// controller allows for it.
 	budgetLag = 2 * time.Second

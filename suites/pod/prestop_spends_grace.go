@@ -37,9 +37,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 4, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
 	},
 	Checks:     []assertions.Check{assertions.HookEndsInSigterm(), assertions.AcceptsThroughHook(), assertions.FinishesBeforeKill()},
 	BrokenBy:   []spec.Fault{echo.ForgetsHook, echo.ExitOnSigterm},
