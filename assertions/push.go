@@ -49,14 +49,15 @@ func PushDrainsNothing() Check {
 			g.untouchedPods(c.Timeline, first, end)
 			sent := 0
 			for _, s := range c.Timeline.Samples {
-				if s.End < first || s.Start > end {
+				// The scout is the suite's own look at the way there.
+				if s.End < first || s.Start > end || word(s, 3) == "" {
 					continue
 				}
 				sent++
 				switch {
 				case s.Failed():
 					g.culprit(s.Start, "", s.ID, "push %+.1fs: %s", (s.Start - first).Seconds(), describe(s))
-				case s.LastOnConn && !onNewConns(s):
+				case s.LastOnConn && onKeptConns(s):
 					g.culprit(s.End, "", s.ID, "push %+.1fs: the reply on a kept connection said that it was the last", (s.End - first).Seconds())
 				}
 			}
@@ -108,6 +109,8 @@ func (g *gather) untouchedPods(tl *timeline.Timeline, from, to time.Duration) {
 	}
 }
 
+func onKeptConns(s timeline.Sample) bool { return word(s, 2) == "reused" }
+
 // link is a connection of a stream.
 type link struct {
 	stream string
@@ -121,7 +124,7 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
 	for _, s := range c.Timeline.Samples {
-		if onNewConns(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+		if !onKeptConns(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
 		l := link{s.Stream, s.Conn}

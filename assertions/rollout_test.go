@@ -412,6 +412,14 @@ func TestPushDrainsNothing(t *testing.T) {
 				}
 			})
 		}, want: spec.Pass},
+		{name: "the suite's own scout", spoil: func(s *scene) {
+			i := uint64(0)
+			s.streamTo("scout", 4, 15*sec, func(x *timeline.Sample) {
+				i++
+				x.Conn = i
+				fail(x, timeline.Refused)
+			})
+		}, want: spec.Pass},
 		{name: "before the first push", spoil: func(s *scene) { s.saw(9*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Pass},
 		{name: "a pod of the suite's own", spoil: func(s *scene) {
 			s.saw(sec, timeline.PodSeen, "scout", map[string]string{"owner": ""})
