@@ -74,8 +74,9 @@ verify: generate ## fail when a generated file is not what is committed
 	git diff --exit-code
 	@test -z "$$(git status --porcelain docs)" || { git status --short docs; exit 1; }
 
-lint: ## golangci-lint, at the version in .tools/go.mod
+lint: ## golangci-lint and actionlint, at the versions in .tools/go.mod
 	$(GO) tool -modfile=.tools/go.mod golangci-lint run --allow-parallel-runners ./...
+	$(GO) tool -modfile=.tools/go.mod actionlint -shellcheck= -pyflakes=
 
 bench: ## benchmarks of what samples and judges
 	$(GO) test -run '^$$' -bench . -benchmem ./load/... ./assertions/... ./suites/behaviour/...
