@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/reports/yaml"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// written writes a report with one verdict into a directory of its own.
+func written(t *testing.T, v spec.Verdict) string {
+	t.Helper()
+	dir := t.TempDir()
+	r := report(v)
+	at := func(d time.Duration) *v1alpha1.Instant { return &v1alpha1.Instant{At: v1alpha1.Duration(d)} }
+	r.Scenarios = []v1alpha1.Scenario{{
+		Name: "delete", Behaviours: []string{"pod.x"},
+		Terminations: []v1alpha1.Termination{{Pod: "echo", UID: "u", Endpoint: at(time.Second), LastNew: at(2 * time.Second)}},
+	}}
+	if _, err := yaml.WriteDir(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCompare(t *testing.T) {
+	pass, fail := written(t, spec.Pass), written(t, spec.Fail)
+	foreign := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(foreign, []byte("kind: Pod\napiVersion: v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "SAME: 1 verdict is the same", ""},
+		{[]string{pass, fail}, 1, "WORSE: 1 verdict differs of 1", "worse than in " + pass + ": pod.x"},
+		{[]string{fail, pass}, 0, "CHANGED: 1 verdict differs of 1", ""},
+		{[]string{"-o", "markdown", pass, pass}, 0, "### Verdicts", ""},
+		{[]string{"-o", "yaml", pass, pass}, 0, "kind: ReportComparison", ""},
+		{[]string{"--propagation", pass, pass}, 0, "| kube-proxy |", ""},
+		{[]string{"--propagation", "-o", "yaml", pass, pass}, 2, "", "--propagation writes markdown"},
+		{[]string{"-o", "html", pass, pass}, 2, "", "it is text, markdown or yaml"},
+		{[]string{pass}, 2, "", "at least 2 arg"},
+		{[]string{pass, foreign}, 2, "", foreign},
+		{[]string{pass, "nowhere"}, 2, "", "nowhere"},
+	} {
+		got := lastcall(t, spec.Pass, append([]string{"report", "compare"}, tc.args...)...)
+		if got.code != tc.code || !strings.Contains(got.stdout, tc.stdout) || !strings.Contains(got.stderr, tc.stderr) {
+			t.Errorf("%v: exit %d, want %d\n%s\n%s", tc.args, got.code, tc.code, got.stdout, got.stderr)
+		}
+	}
+	picture := filepath.Join(t.TempDir(), "p.png")
+	if got := lastcall(t, spec.Pass, "report", "compare", "--picture", picture, pass, pass); got.code != 0 {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	b, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := png.Decode(bytes.NewReader(b)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShowMarkdown(t *testing.T) {
+	dir := written(t, spec.Fail)
+	if got := lastcall(t, spec.Pass, "report", "show", "-o", "markdown", dir); got.code != 1 || !strings.Contains(got.stdout, "| `pod.x` |") {
+		t.Errorf("exit %d\n%s", got.code, got.stdout)
+	}
+	if got := lastcall(t, spec.Pass, "report", "show", "-o", "html", dir); got.code != 2 {
+		t.Errorf("exit %d", got.code)
+	}
+}
