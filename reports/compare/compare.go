@@ -2,7 +2,7 @@
 
 // Package compare holds reports against each other: what changed between
 // versions, modes and runs. The first report is what the others are held
-// against. Everything here is a function of the reports, and of nothing else.
+// against. What is written is a function of the reports, and of nothing else.
 package compare
 
 import (
@@ -164,8 +164,11 @@ func summary(i Input) Report {
 		P: r.Settings.P, Propagation: r.Propagation, Connections: i.Connections,
 		Command: command(r), setting: settingOf(r),
 	}
-	for s := range r.Scenarios {
-		s := &r.Scenarios[s]
+	for k := range r.Scenarios {
+		s := &r.Scenarios[k]
+		if foreign(r, s) {
+			continue
+		}
 		for _, x := range s.Streams {
 			if throughService(x.Name) && !control(r, s) {
 				out.Attempts += x.Attempts
@@ -196,6 +199,12 @@ func summary(i Input) Report {
 func throughService(stream string) bool {
 	path, _, named := strings.Cut(stream, "/")
 	return named && path != "direct" && !strings.Contains(stream, "@")
+}
+
+// foreign says whether a recording is of something that was broken on purpose
+// while the run was not about that: what it shows is no property of the system.
+func foreign(r *v1alpha1.ConformanceReport, s *v1alpha1.Scenario) bool {
+	return s.Fault != "" && s.Fault != r.Settings.Fault
 }
 
 // control says whether all that a recording serves is to prove that the suite
@@ -335,6 +344,9 @@ func (c *Comparison) streams(in []Input) {
 	for n, i := range in {
 		for k := range i.Report.Scenarios {
 			s := &i.Report.Scenarios[k]
+			if foreign(i.Report, s) {
+				continue
+			}
 			add := func(name string, t Tally) {
 				row := position(&c.Streams,
 					func(x *Stream) bool { return x.Scenario == s.Name && x.Name == name },

@@ -249,6 +249,30 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// What a run records of faults, besides, is not the system's.
+func TestFaultsBesides(t *testing.T) {
+	broken := func(r *v1alpha1.ConformanceReport) {
+		for _, s := range slices.Clone(r.Scenarios) {
+			s.Name, s.Fault = s.Name+"-x", "exit-on-sigterm"
+			r.Scenarios = append(r.Scenarios, s)
+		}
+	}
+	c := of(t, []compare.Input{run(t), run(t, broken)})
+	if a, b := c.Reports[0], c.Reports[1]; a.Attempts != b.Attempts || a.Attempts == 0 {
+		t.Errorf("%d attempts, and %d with faults recorded besides", a.Attempts, b.Attempts)
+	}
+	var with, without bytes.Buffer
+	if err := compare.WriteFindings(&without, of(t, []compare.Input{run(t), run(t)})); err != nil {
+		t.Fatal(err)
+	}
+	if err := compare.WriteFindings(&with, c); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(without.String(), with.String()); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "pod.yaml")

@@ -44,7 +44,7 @@ func (i *Input) ReadConnections() error {
 	}
 	for k := range i.Report.Scenarios {
 		s := &i.Report.Scenarios[k]
-		if s.History == "" || control(i.Report, s) {
+		if s.History == "" || control(i.Report, s) || foreign(i.Report, s) {
 			continue
 		}
 		history := filepath.Join(dir, s.History)

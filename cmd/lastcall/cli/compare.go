@@ -24,8 +24,8 @@ func newCompare() *cobra.Command {
 		Long: `Compare two reports or more: what changed between versions, modes and runs. The
 first report is what the others are held against.
 
-Exit codes: 0 no verdict that fails a run is worse than in the first report; 1
-one is; 2 something could not be read.`,
+Exit codes: 0 no MUST and no control is worse than in the first report; 1 one
+is; 2 something could not be read, or is no report.`,
 		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
   lastcall report compare -o markdown lastcall-report/* >> "$GITHUB_STEP_SUMMARY"
   lastcall report compare --propagation --picture propagation.png lastcall-report/*`,
