@@ -92,7 +92,7 @@ var (
 	DeleteOne = disrupt.DeleteEach(1)
 	// DeleteInOutage deletes one pod, and takes the control plane away when
 	// every node has heard of it: P after the deletion and a little more.
-	DeleteInOutage = disrupt.Disruption{Kind: disrupt.Delete, Targets: 1, Serial: true, Midway: disrupt.ControlPlaneOutage, After: 4 * time.Second}
+	DeleteInOutage = disrupt.Disruption{Kind: disrupt.Delete, Targets: 1, Serial: true, Midway: disrupt.ControlPlaneOutage, After: 5 * time.Second}
 	// DrainCalls has one pod after the other drain and be restarted in place.
 	DrainCalls = disrupt.Disruption{Kind: disrupt.DrainCall, Targets: Restarting.Replicas, Serial: true}
 	// EveryWay ends a pod by each way there is.

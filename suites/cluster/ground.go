@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -62,6 +63,7 @@ type ground struct {
 	mu      sync.Mutex
 	targets []deploy.Instance
 	direct  map[string][]string // the streams to a target, by its UID
+	loaded  bool                // the load runs
 }
 
 func (g *ground) open(ctx context.Context) error {
@@ -142,7 +144,7 @@ func (g *ground) open(ctx context.Context) error {
 	if err := g.explore(ctx, scout); err != nil {
 		return err
 	}
-	if err := g.balance(); err != nil {
+	if err := g.balance(ctx); err != nil {
 		return err
 	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
@@ -178,7 +180,7 @@ const (
 )
 
 // balance starts the balancer, where traffic goes through one.
-func (g *ground) balance() error {
+func (g *ground) balance(ctx context.Context) error {
 	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
 		return nil
 	}
@@ -192,8 +194,13 @@ func (g *ground) balance() error {
 		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(ports.Ports[0].NodePort), Health: at(ports.HealthCheckNodePort)})
 	}
 	var err error
-	g.balancer, err = balancer.New(cfg)
-	return err
+	if g.balancer, err = balancer.New(cfg); err != nil {
+		return err
+	}
+	return disrupt.Await(ctx, serviceBudget, "the balancer to find its nodes healthy", func(context.Context) (bool, string, error) {
+		in := g.balancer.Healthy()
+		return len(in) == len(cfg.Backends), fmt.Sprintf("healthy: %v", in), nil
+	})
 }
 
 // observed takes what the watches show.
@@ -202,10 +209,63 @@ func (g *ground) observed(e timeline.Event) {
 		g.stage.router.own(e.Subject, g.sink)
 	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
+		g.tasks.Go(func() { g.join(e.Name, e.Subject) })
+	}
 	if e.Kind == timeline.PodGone {
 		g.buried(e.Subject)
 		g.tasks.Go(func() { g.stopDirect(e.Subject) })
 	}
+}
+
+// joins says whether pods that come while the load runs are dialled directly
+// too: where one disruption ends what another brought.
+func (g *ground) joins() bool { return g.scenario.Disrupt.Kind == disrupt.EveryWay }
+
+// join begins the direct streams to a pod that came while the load runs.
+func (g *ground) join(name, uid string) {
+	g.mu.Lock()
+	_, there := g.direct[uid]
+	late := g.loaded && !there
+	if late {
+		g.direct[uid] = nil
+	}
+	g.mu.Unlock()
+	if !late {
+		return
+	}
+	pod, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Get(g.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		// It went again, or the run is over: nobody dialled it, as the checks
+		// will see.
+		return
+	}
+	if string(pod.UID) != uid || !strings.HasPrefix(name, echoName) {
+		return
+	}
+	var some []load.Stream
+	var names []string
+	for _, p := range g.scenario.Traffic {
+		if p.Path == load.Direct {
+			s := g.stream(p.Key()+"@"+uid, p, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.WorkPort)))
+			some, names = append(some, s), append(names, s.Name)
+		}
+	}
+	g.mu.Lock()
+	g.direct[uid] = names
+	g.targets = append(g.targets, deploy.Instance{Name: name, UID: uid, IP: pod.Status.PodIP, IPs: addresses(pod), Node: pod.Spec.NodeName})
+	g.mu.Unlock()
+	if err := g.probe.Start(g.ctx, some...); err != nil && g.ctx.Err() == nil {
+		g.lost("probe", err)
+	}
+}
+
+func addresses(pod *corev1.Pod) []string {
+	var out []string
+	for _, ip := range pod.Status.PodIPs {
+		out = append(out, ip.IP)
+	}
+	return out
 }
 
 // buried notes the addresses of a target that is gone.
@@ -274,6 +334,9 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 	if err := g.outside.start(outside...); err != nil {
 		return nil, nil, err
 	}
+	g.mu.Lock()
+	g.loaded = true
+	g.mu.Unlock()
 	if g.scenario.Pressure > 0 {
 		svc := g.ways.services[viewOf(load.Service)]
 		err = g.probe.Pressure(ctx, control.Pressure{
@@ -297,9 +360,15 @@ func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
 
 // Disrupt does what the scenario says.
 func (g *ground) Disrupt(ctx context.Context) error {
+	budget := g.scenario.Topology.Grace + 5*time.Minute
+	if g.scenario.Disrupt.Kind == disrupt.DrainCall {
+		// A pod that never is ready again is the system's failure, and nothing
+		// to wait for.
+		budget = g.scenario.Topology.Grace + 20*time.Second
+	}
 	t := disrupt.Target{
 		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: echoName, Signaller: g,
-		Budget: g.scenario.Topology.Grace + 5*time.Minute,
+		Budget: budget,
 		Emit:   func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 		Fault:  g.scenario.Fault,
 	}

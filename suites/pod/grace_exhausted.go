@@ -14,7 +14,7 @@ import (
 
 // overlong is longer than the grace period of the topology: what is begun just
 // before the deletion, and even some time after it, can't end before K.
-const overlong = 20 * time.Second
+const overlong = 14 * time.Second
 
 // Kubernetes documentation, Pod Termination Flow: "When the grace period
 // expires, if there is still any container running in the Pod, the kubelet
@@ -40,8 +40,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Exhausted,
 	Disrupt:  behaviour.DeleteOne,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 0.8, Takes: overlong},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 0.8, Takes: overlong},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 1.2, Takes: overlong},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 1.2, Takes: overlong},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
