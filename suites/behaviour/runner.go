@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -204,26 +202,60 @@ func alone(n int, s Scenario) bool { return n == 0 && s.Control() || s.Disrupt.N
 // recordAll records the control alone, then what can run side by side, as far
 // as its CPU cost allows, then what can't.
 func (r *Recorder) recordAll(ctx context.Context) {
-	const milli = 1000
-	all := int64(capacity() * milli)
-	gate := semaphore.NewWeighted(all)
 	var wg sync.WaitGroup
-	for i, s := range r.run.Plan {
-		weight := min(int64(s.Cost*milli), all)
-		if alone(i, s) {
-			weight = all
-		}
-		if err := gate.Acquire(ctx, weight); err != nil {
-			close(r.done[s.Name])
+	ended := make(chan float64)
+	waiting := r.run.Plan
+	free, running := capacity(), 0
+	for n := 0; len(waiting) > 0 || running > 0; {
+		i := next(waiting, n == 0, free, running)
+		if ctx.Err() != nil {
+			for _, s := range waiting {
+				close(r.done[s.Name])
+			}
+			waiting = nil
+		} else if i >= 0 {
+			s := waiting[i]
+			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
+			n++
+			takes := min(s.Cost, capacity())
+			if alone(n-1, s) {
+				takes = capacity()
+			}
+			free -= takes
+			running++
+			number := n
+			wg.Go(func() {
+				r.record(ctx, s, number)
+				close(r.done[s.Name])
+				ended <- takes
+			})
 			continue
 		}
-		wg.Go(func() {
-			defer gate.Release(weight)
-			defer close(r.done[s.Name])
-			r.record(ctx, s, i+1)
-		})
+		if running > 0 {
+			free += <-ended
+			running--
+		}
 	}
 	wg.Wait()
+}
+
+// next picks the first of the scenarios in their order that may begin now: what
+// can run beside the others and fits into what is free, or, when nothing runs
+// and nothing of that kind is left, what must be alone. -1: none.
+func next(waiting []Scenario, first bool, free float64, running int) int {
+	if len(waiting) == 0 {
+		return -1
+	}
+	if first || alone(1, waiting[0]) {
+		if running == 0 {
+			return 0
+		}
+		return -1
+	}
+	const grain = 1e-6 // of adding and subtracting fractions
+	return slices.IndexFunc(waiting, func(s Scenario) bool {
+		return !alone(1, s) && min(s.Cost, capacity()) <= free+grain
+	})
 }
 
 // record records one scenario and leaves its Meta beside its history.

@@ -117,6 +117,17 @@ func (r *router) disown(s sink) {
 	}
 }
 
+// pods are those that belong to a sink, or did.
+func (r *router) pods() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]bool{}
+	for uid := range r.sinks {
+		out[uid] = true
+	}
+	return out
+}
+
 type nobody struct{}
 
 func (nobody) Emit(timeline.Record, time.Duration) {}

@@ -369,13 +369,19 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	t := disrupt.Target{
 		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: echoName, Signaller: g,
 		Budget: budget,
-		Emit:   func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
-		Fault:  g.scenario.Fault,
+		Emit: func(e timeline.Event) {
+			if e.Attrs["what"] == string(disrupt.NodeShutdown) {
+				g.stage.shutting(e.Node)
+			}
+			g.sink.Emit(timeline.Record{Event: &e}, 0)
+		},
+		Fault: g.scenario.Fault,
 	}
 	if g.stage.cfg.Nodes != nil {
 		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}
 	}
-	return t.Run(ctx, g.scenario.Disrupt)
+	err := t.Run(ctx, g.scenario.Disrupt)
+	return errors.Join(err, g.stage.rejoin(ctx))
 }
 
 // Signal sends a signal through the node's witness, or from inside the pod

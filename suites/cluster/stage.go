@@ -30,6 +30,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // Budgets of the stage. None is normative.
@@ -94,14 +95,17 @@ type Stage struct {
 	backstage map[string]*agent
 	collector string // where echo pods send their ledger; "" on ours
 	workers   []string
+	// lacks says why a feature is not to be had here.
+	lacks map[spec.Feature]string
 
 	// removals are those of the scenarios' namespaces, which run beside the
 	// next recording.
 	removals errgroup.Group
 
-	mu     sync.Mutex
-	opened int
-	dead   []string
+	mu      sync.Mutex
+	opened  int
+	dead    []string
+	leaving string // the node that is being shut down
 }
 
 // Open brings up what all scenarios share: the witnesses, or the collector.
@@ -125,6 +129,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	if s.workers, err = s.schedulable(ctx); err != nil {
 		return nil, err
 	}
+	s.look(ctx)
 	s.system = s.scope("system")
 	defer func() {
 		if err != nil {
@@ -190,14 +195,71 @@ func (s *Stage) openWitnesses(ctx context.Context) error {
 		return err
 	}
 	for _, i := range up {
-		addr := net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(witnessPort))
-		a, err := s.follow(ctx, "witness on "+i.Node, addr, nil, s.router.emit, s.router.all)
-		if err != nil {
+		if err := s.meet(ctx, i, s.router.emit); err != nil {
 			return err
 		}
-		s.backstage[i.Node] = a
 	}
 	return nil
+}
+
+// meet follows the witness of a node.
+func (s *Stage) meet(ctx context.Context, i deploy.Instance, emit func(timeline.Record, time.Duration)) error {
+	addr := net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(witnessPort))
+	a, err := s.follow(ctx, "witness on "+i.Node, addr, nil, emit, func(r timeline.Record) {
+		if !s.shut(i.Node) {
+			s.router.all(r)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.backstage[i.Node] = a
+	return nil
+}
+
+// shut says whether a node is being shut down: then its witness goes with it.
+func (s *Stage) shut(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaving == node
+}
+
+// shutting notes that a node is about to be shut down.
+func (s *Stage) shutting(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = node
+}
+
+// rejoin follows the new witness of a node that was shut down and is back. It
+// reads the node's ledgers from their begin: what its predecessor told already
+// is left out.
+func (s *Stage) rejoin(ctx context.Context) error {
+	s.mu.Lock()
+	node := s.leaving
+	s.mu.Unlock()
+	if node == "" {
+		return nil
+	}
+	s.backstage[node].close()
+	delete(s.backstage, node)
+	told := s.router.pods()
+	up, err := s.system.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
+	if err != nil {
+		return fmt.Errorf("the witness of %s, which was shut down: %w", node, err)
+	}
+	s.shutting("")
+	for _, i := range up {
+		if i.Node != node {
+			continue
+		}
+		return s.meet(ctx, i, func(r timeline.Record, offset time.Duration) {
+			if !told[subject(r)] {
+				s.router.emit(r, offset)
+			}
+		})
+	}
+	return fmt.Errorf("no witness came back on %s", node)
 }
 
 func (s *Stage) openCollector(ctx context.Context) error {
@@ -279,7 +341,25 @@ func (s *Stage) Skip(b behaviour.Behaviour) string {
 	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !s.cfg.Reachable {
 		return "its clients are outside the cluster, and no node's address can be reached from here"
 	}
+	for _, need := range b.Needs {
+		if why := s.lacks[need]; why != "" {
+			return why
+		}
+	}
 	return ""
+}
+
+// look finds out which features the cluster lacks.
+func (s *Stage) look(ctx context.Context) {
+	s.lacks = map[spec.Feature]string{}
+	if _, err := nameServer(ctx, s.cs); err != nil {
+		s.lacks[spec.ClusterDNS] = err.Error()
+	}
+	if s.cfg.Nodes == nil {
+		s.lacks[spec.NodeShutdown] = "it shuts a node down, which the suite does on clusters that it made only"
+	} else if err := disrupt.CanShutDown(ctx, s.cfg.Nodes, s.workers[len(s.workers)-1]); err != nil {
+		s.lacks[spec.NodeShutdown] = err.Error()
+	}
 }
 
 // Describe says where the run takes place.

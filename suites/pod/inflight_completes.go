@@ -49,6 +49,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Upload, Rate: 6, Takes: inflightTakes},
 	},
 	Checks:     []assertions.Check{assertions.CompletesInflight()},
-	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.ExitOnSigterm},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.CorruptBodies, echo.ExitOnSigterm},
 	Resolution: 60 * time.Millisecond,
 })
