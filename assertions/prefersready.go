@@ -92,7 +92,7 @@ func PrefersReady() Check {
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
 			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen, or does not honour, the endpoint's `ready: false`: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
 			return g.conclude(
-				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c.Terminations)),
+				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
 				fmt.Sprintf("%d new connections reached, or were lost on the way to, a terminating pod later than P, at %d of %d terminations", late, hit, len(c.Terminations)))
 		},
 	}
@@ -132,11 +132,13 @@ func readyBeside(tl *timeline.Timeline, pods map[string]bool, service string, at
 }
 
 // Propagation is T_lastnew - T_endpoint of each termination in which a new
-// connection came after T_endpoint; 0 where none did.
-func Propagation(ts []Termination) []time.Duration {
+// connection came after T_endpoint; 0 where none did. Where nothing else was
+// ready it is no propagation: then terminating endpoints are used as long as
+// they serve.
+func Propagation(c Case) []time.Duration {
 	var out []time.Duration
-	for _, t := range ts {
-		if !t.Endpoint.Known() || !t.LastNew.Known() {
+	for _, t := range c.Terminations {
+		if !t.Endpoint.Known() || !t.LastNew.Known() || !othersReady(c.Timeline, t.UID, mainService, t.LastNew.At) {
 			continue
 		}
 		out = append(out, max(0, t.LastNew.At-t.Endpoint.At))
@@ -144,9 +146,9 @@ func Propagation(ts []Termination) []time.Duration {
 	return out
 }
 
-func worstPropagation(ts []Termination) time.Duration {
+func worstPropagation(c Case) time.Duration {
 	worst := time.Duration(0)
-	for _, d := range Propagation(ts) {
+	for _, d := range Propagation(c) {
 		worst = max(worst, d)
 	}
 	return ms(worst)

@@ -12,20 +12,32 @@ import (
 
 // ZeroFailed judges that nothing that was sent through the Service from the
 // first D to the last exit + P failed.
-func ZeroFailed() Check {
-	const floorAttempts, floorPer = 30_000, 200
+func ZeroFailed() Check { return zeroFailed("service", "through the Service", 30_000) }
+
+// ZeroFailedAtLength is ZeroFailed over 300 s at 500 requests/s.
+func ZeroFailedAtLength() Check { return zeroFailed("service", "through the Service", 120_000) }
+
+// ZeroFailedOutside is the same for clients outside the cluster, who come by a
+// node's port.
+func ZeroFailedOutside() Check {
+	return zeroFailed("nodeport", "from outside, through a node's port,", 120_000)
+}
+
+func zeroFailed(path, way string, floorAttempts int) Check {
+	const floorPer = 200
+	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
 	return Check{
-		Name:     "requests through the Service in [first D, last exit + P]",
+		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Floors: []Floor{
-			{Name: "attempts in [first D, last exit + P]", N: floorAttempts, Reason: "so that a loss rate of 1 in 10,000 would be seen with 95% confidence"},
+			{Name: attempts, N: floorAttempts, Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3)},
 			{Name: "per termination: new connections offered in the target's window", N: floorPer},
 			{Name: "per termination: requests on reused connections offered in the target's window", N: floorPer},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, "service", floorPer)
-			g.count("attempts in [first D, last exit + P]", l.attempts, floorAttempts)
+			l := g.losses(c, path, floorPer)
+			g.count(attempts, l.attempts, floorAttempts)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
 			return g.conclude(l.words(c))
 		},

@@ -93,6 +93,9 @@ func (c Config) withDefaults() Config {
 	if c.P == 0 {
 		c.P = DefaultP
 	}
+	if c.Profile == "" {
+		c.Profile = behaviour.CI
+	}
 	if c.Say == nil {
 		c.Say = func(string, ...any) {}
 	}
@@ -119,7 +122,7 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	if err := behaviour.Validate(behaviour.Catalogue()); err != nil {
 		bugs = append(bugs, err)
 	}
-	selected, err := behaviour.Select(behaviour.Catalogue(), c.Labels, c.Behaviours)
+	selected, err := behaviour.Select(behaviour.Sized(behaviour.Catalogue(), c.Profile), c.Labels, c.Behaviours)
 	if err != nil {
 		bugs = append(bugs, err)
 	}

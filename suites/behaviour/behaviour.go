@@ -48,10 +48,35 @@ type Behaviour struct {
 	Checks   []assertions.Check
 	// BrokenBy are faults that must make it fail.
 	BrokenBy []spec.Fault
+	// Full is what the full profile has instead; nil: the same.
+	Full *Extent
 
 	// Resolution is the finest time that its verdict rests on; the
 	// generator may miss its schedule by a third of it.
 	Resolution time.Duration
+}
+
+// Extent is how far a behaviour goes in a larger profile.
+type Extent struct {
+	Topology Topology
+	Traffic  []load.Profile
+	Checks   []assertions.Check
+}
+
+// The profiles of a run, by size.
+const (
+	// CI is small enough to be run before every rollout.
+	CI = "ci"
+	// FullSize takes the time and the load that a release deserves.
+	FullSize = "full"
+)
+
+// In is the behaviour as a profile has it.
+func (b Behaviour) In(profile string) Behaviour {
+	if profile == FullSize && b.Full != nil {
+		b.Topology, b.Traffic, b.Checks = b.Full.Topology, b.Full.Traffic, b.Full.Checks
+	}
+	return b
 }
 
 // Cost is about how much CPU its traffic takes on both sides, in cores.

@@ -28,7 +28,7 @@ func readAll(dir string) (*judgement, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	j := &judgement{fault: run.Report.Settings.Fault}
+	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile}
 	for _, s := range run.Plan {
 		r, err := readRecording(dir, s, run.Report.Settings.P.D())
 		if err != nil {
@@ -60,6 +60,7 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	if !ok {
 		return v1alpha1.Behaviour{}, fmt.Errorf("no behaviour is called %q", id)
 	}
+	b = b.In(k.run.Report.Settings.Profile)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j := &judgement{fault: k.run.Report.Settings.Fault}
@@ -121,8 +122,9 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 // judgement judges recordings one by one, and then what lies between them.
 type judgement struct {
 	// fault is the run's own: scenarios with another are of its matrix.
-	fault spec.Fault
-	recs  []recording
+	fault   spec.Fault
+	profile string
+	recs    []recording
 }
 
 // ofMatrix says whether a recording is a row of the kill matrix, and no
@@ -327,7 +329,7 @@ func (j *judgement) verdicts() ([]v1alpha1.Behaviour, error) {
 			if !ok {
 				return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
 			}
-			out = append(out, r.judge(b, blind))
+			out = append(out, r.judge(b.In(j.profile), blind))
 		}
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
@@ -366,7 +368,7 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 		}
 		report.Controls = append(report.Controls, r.controls()...)
 		if r.recorded {
-			spread = append(spread, assertions.Propagation(r.scene.Terminations)...)
+			spread = append(spread, assertions.Propagation(r.scene)...)
 			if report.Egress != nil {
 				same, other := noRoute(r)
 				report.Egress.NoRouteSameNode += same

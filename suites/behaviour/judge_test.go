@@ -80,7 +80,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 		},
 	}}
 	kill := sample("a.kill")
-	kill.Disrupt, kill.Level = KillOne, spec.Control
+	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
 	control, own := scenarios[0], scenarios[1]
 	failAt := func(at time.Duration) func(func(timeline.Record), *Meta) {
@@ -173,7 +173,7 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	b := sample("a.a")
 	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
 	kill := sample("a.kill")
-	kill.Disrupt, kill.Level = KillOne, spec.Control
+	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
 	dir := t.TempDir()
 	tape(t, dir, scenarios[1], nil)

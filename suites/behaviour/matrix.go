@@ -41,7 +41,7 @@ func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Ma
 			if !ok {
 				return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
 			}
-			v := r.judge(b, blind)
+			v := r.judge(b.In(j.profile), blind)
 			cell := v1alpha1.MatrixCell{Behaviour: id, Scenario: v.Scenario, Verdict: v.Verdict, Reason: v.Reason}
 			for _, f := range v.Findings {
 				if f.Verdict == spec.Fail {

@@ -207,6 +207,15 @@ func (s Scenario) name() string {
 	return strings.ToLower(string(s.Disrupt.Kind)) + "-" + hex.EncodeToString(sum[:])[:6]
 }
 
+// Sized are behaviours as a profile has them.
+func Sized(all []Behaviour, profile string) []Behaviour {
+	out := make([]Behaviour, 0, len(all))
+	for _, b := range all {
+		out = append(out, b.In(profile))
+	}
+	return out
+}
+
 // Select picks behaviours by label and by ID; neither means all. Their area,
 // the ID's first word, is a label too. An unknown
 // ID or a label that nothing has is an error that names what there is.

@@ -34,7 +34,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	b.Resolution = 20 * time.Millisecond
 	c.Disrupt = RollingUpdate
 	c.Traffic[0].Rate = 500
-	kill.Disrupt, kill.Level = KillOne, spec.Control
+	kill.Disrupt, kill.Level = KillEach, spec.Control
 
 	got := Fold([]Behaviour{a, b, c, kill}, "", false)
 	if len(got) != 3 {
@@ -75,7 +75,7 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 	a.BrokenBy, b.BrokenBy, c.BrokenBy = []spec.Fault{"x", "y"}, []spec.Fault{"z"}, []spec.Fault{"x"}
 	c.Disrupt = RollingUpdate
 	alone.Disrupt, alone.BrokenBy = EveryWay, []spec.Fault{"x"}
-	kill.Disrupt, kill.Level, kill.BrokenBy = KillOne, spec.Control, []spec.Fault{"k"}
+	kill.Disrupt, kill.Level, kill.BrokenBy = KillEach, spec.Control, []spec.Fault{"k"}
 	all := []Behaviour{alone, a, b, c, kill}
 
 	told := func(plan []Scenario) []string {

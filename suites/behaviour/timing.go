@@ -34,7 +34,11 @@ func Predict(plan []Scenario) time.Duration {
 // timing is what a recording took, and of what.
 func (r recording) timing(n int) v1alpha1.ScenarioTiming {
 	c := r.scene
-	out := v1alpha1.ScenarioTiming{Alone: alone(n, r.meta.Scenario), Wall: v1alpha1.Duration(r.meta.To.Sub(r.meta.From))}
+	out := v1alpha1.ScenarioTiming{Alone: alone(n, r.meta.Scenario)}
+	if !r.recorded || r.meta.To.IsZero() {
+		return out // it was stopped before it began, or before its end
+	}
+	out.Wall = v1alpha1.Duration(r.meta.To.Sub(r.meta.From))
 	out.Gate = v1alpha1.Duration(c.Disturbed)
 	for _, t := range c.Terminations {
 		if t.Exit.Known() {

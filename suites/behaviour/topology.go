@@ -30,6 +30,11 @@ var (
 		Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 8 * time.Second,
 	}
+	// RollingLong takes 300 s at least for its eight pods.
+	RollingLong = Topology{
+		Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 38 * time.Second,
+	}
 	// Fallback leaves 8 s in which a set that terminates as a whole serves,
 	// and 12 s in which it accepts and says that it does not.
 	Fallback = Topology{
@@ -80,8 +85,9 @@ var (
 	DeleteEach = disrupt.DeleteEach(SlowDrain.Replicas)
 	// RollingUpdate replaces all pods of the Deployment.
 	RollingUpdate = disrupt.RollingUpdate()
-	// KillOne is the control.
-	KillOne = disrupt.KillOne()
+	// KillEach is the control: it kills one pod after the other, because a
+	// client that sticks to a pod, or to a node, sees the death of that one only.
+	KillEach = disrupt.KillEach(SlowDrain.Replicas)
 	// ScaleToZero ends all pods of Fallback at once, with none to come.
 	ScaleToZero = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas}
 	// RestartProxies is ScaleToZero with kube-proxy replaced 2 s into it.
@@ -141,7 +147,7 @@ func (s Scenario) Estimate() time.Duration {
 	case disrupt.None:
 		disruption = s.Disrupt.For
 	case disrupt.Kill, disrupt.Signal:
-		disruption = 5 * time.Second
+		disruption = hits * 4 * time.Second
 	case disrupt.Push:
 		disruption = time.Duration(max(1, s.Disrupt.Times)) * time.Second
 	case disrupt.Delete, disrupt.DrainCall, disrupt.ScaleDown:

@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "This is about the suite and its way to the system, not about the system: look at the stream that is named and at what stands between it and the pod.",
 
 	Topology: behaviour.SlowDrain,
-	Disrupt:  behaviour.KillOne,
+	Disrupt:  behaviour.KillEach,
 	// The runner adds the traffic of everything else that was selected.
 	Traffic: []load.Profile{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},

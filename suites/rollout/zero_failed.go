@@ -51,4 +51,23 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
 	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork},
 	Resolution: 60 * time.Millisecond,
+	// As `hey -c 100 -q 10 -z 300s` loads it: 1,000 requests/s, half of them
+	// from outside the cluster.
+	Full: &behaviour.Extent{
+		Topology: behaviour.RollingLong,
+		Traffic: []load.Profile{
+			{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
+			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
+			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
+			{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
+			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
+			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
+			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},
+			{Path: load.NodePort, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
+			{Path: load.NodePort, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 150},
+		},
+		Checks: []assertions.Check{assertions.ZeroFailedAtLength(), assertions.ZeroFailedOutside(), assertions.NothingTwice()},
+	},
 })

@@ -118,7 +118,7 @@ kept and judged. The second ends the process at once.`,
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes")
 	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
-	f.StringVar(&r.Profile, "profile", "ci", "size of the run: ci")
+	f.StringVar(&r.Profile, "profile", behaviour.CI, "size of the run: ci, or full with more load for longer, and clients outside the cluster")
 	return cmd
 }
 
@@ -152,8 +152,8 @@ func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) e
 	default:
 		wrong("--stage %q: it is %s or %s", r.Stage, stageKind, stageCluster)
 	}
-	if r.Profile != "ci" {
-		wrong("--profile %q: this version has the profile ci", r.Profile)
+	if r.Profile != behaviour.CI && r.Profile != behaviour.FullSize {
+		wrong("--profile %q: it is %s or %s", r.Profile, behaviour.CI, behaviour.FullSize)
 	}
 	var err error
 	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
@@ -174,7 +174,7 @@ func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) e
 		}
 	}
 	if len(bad) == 0 {
-		if r.Selected, err = behaviour.Select(behaviour.Catalogue(), r.Labels, r.IDs); err != nil {
+		if r.Selected, err = behaviour.Select(behaviour.Sized(behaviour.Catalogue(), r.Profile), r.Labels, r.IDs); err != nil {
 			bad = append(bad, err)
 		}
 	}
