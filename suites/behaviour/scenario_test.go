@@ -22,6 +22,7 @@ func sample(id string) Behaviour {
 		Topology: SlowDrain, Disrupt: DeleteEach,
 		Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}},
 		Checks:  []assertions.Check{assertions.LegalConditions()}, BrokenBy: []spec.Fault{"x"},
+		Resolution: 60 * time.Millisecond,
 	}
 }
 

@@ -57,8 +57,23 @@ func follow(ctx context.Context, name, addr string, dial control.DialFunc, cred 
 	return a, nil
 }
 
-// catchUp waits until everything that the agent recorded has arrived.
+// catchUpBudget is how long the rest of an agent's history may take.
+const catchUpBudget = time.Minute
+
+// catchUp waits until everything that the agent recorded has arrived. Of an
+// agent that was lost nothing more comes.
 func (a *agent) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, catchUpBudget, fmt.Errorf("not within %s", catchUpBudget))
+	defer cancel()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	go func() {
+		select {
+		case <-a.done:
+			lost(errors.New("it was lost"))
+		case <-ctx.Done():
+		}
+	}()
 	if err := a.CatchUp(ctx); err != nil {
 		return fmt.Errorf("the tail of agent %s: %w", a.name, err)
 	}
