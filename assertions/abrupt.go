@@ -54,18 +54,19 @@ func SeesAbruptDeath() Check {
 // StandIn is the stream whose eyes are tested for a stream's: a short request
 // is hardly ever in flight at the instant of a kill, and a decent client
 // notices the end of an idle connection before it writes on it. So for a
-// reused connection's short requests the same client's slow ones must see it.
+// reused connection's short requests the same client's slow ones must see it;
+// and for very long ones, which would keep everybody waiting, shorter ones.
 func StandIn(key string) string {
 	kind, delay, _ := strings.Cut(key, "/delay=")
-	kind, ok := strings.CutSuffix(kind, "/reused/get")
-	switch {
-	case !ok:
+	client, op, ok := strings.Cut(kind, "/reused/")
+	if !ok || op != "get" && !strings.HasPrefix(op, "slow/") {
 		return key
-	case delay != "":
-		return kind + "/reused/slow/2s/delay=" + delay
-	default:
-		return kind + "/reused/slow/2s"
 	}
+	in := client + "/reused/slow/2s"
+	if delay != "" {
+		in += "/delay=" + delay
+	}
+	return in
 }
 
 // Sighted counts, for each stream by its profile's key, the failures within P
