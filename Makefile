@@ -22,7 +22,7 @@ cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY
 stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance test race meta meta-full up down cleanup node-image generate verify lint bench build bin/lastcall
+.PHONY: help engine conformance conformance-full test race meta meta-full up down cleanup node-image generate verify lint bench build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,22 @@ ifeq ($(stage),kind)
 endif
 	@$(MAKE) --no-print-directory bin/lastcall
 	bin/lastcall run --stage $(stage) $(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE) $(if $(filter kind,$(stage)),$(cluster)) $(ARGS)
+
+# One directory for each version, mode and family. What has a report is left as
+# it is, so that this takes up where it stopped; what was begun and not ended is
+# put aside.
+full_dir  = lastcall-report/full-$(PROFILE)
+full_runs = $(foreach v,1.34 1.35 1.36,$(foreach m,iptables nftables,$(v)/$(m)/ipv4)) 1.36/iptables/ipv6 1.36/iptables/dual
+conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families, and what differs between them
+	@failed=; for run in $(full_runs); do \
+		IFS=/ read -r k8s mode ip <<<"$$run"; dir=$(full_dir)/$$k8s-$$mode-$$ip; \
+		if [ -f $$dir/report.yaml ]; then echo "conformance-full: $$dir has its report"; continue; fi; \
+		[ ! -e $$dir ] || mv $$dir $$dir.stopped-$$(date -u +%Y%m%dT%H%M%SZ); \
+		bin/lastcall run --stage kind --profile $(PROFILE) --k8s $$k8s --kube-proxy $$mode --ip $$ip --nodes $(NODES) --name $(NAME)-full --out $$dir $(ARGS) || failed=1; \
+		[ -f $$dir/report.yaml ] || exit 2; \
+	done; \
+	bin/lastcall report compare --propagation --picture $(full_dir)/propagation.png $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))) > $(full_dir)/propagation.md; \
+	bin/lastcall report compare $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))); [ -z "$$failed" ]
 
 test: ## the project's own tests
 	$(GO) test ./...
