@@ -220,12 +220,22 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 
 // record opens the stage and plans the recording.
 func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how behaviour.How, open Opener) (*behaviour.Recorder, error) {
-	stage, err := open(ctx, cfg)
-	if err != nil {
+	var cache behaviour.Cache
+	var err error
+	// The diagonal is quick, and always recorded.
+	if how.Matrix == behaviour.Whole {
+		if cache, err = recordings(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	var stage behaviour.Stage
+	if cache.HasAll(behaviour.Plan(selected, how)) {
+		stage = cache.Stage()
+	} else if stage, err = open(ctx, cfg); err != nil {
 		return nil, err
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
-		Stage: stage, Dir: cfg.Out, Selected: selected, How: how,
+		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache,
 		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
 	})
 	if err != nil {

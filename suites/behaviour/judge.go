@@ -360,11 +360,14 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 		sc := r.describe()
 		sc.Timing = r.timing(i)
 		report.Scenarios = append(report.Scenarios, sc)
-		if r.recorded && (from.IsZero() || r.meta.From.Before(from)) {
-			from = r.meta.From
-		}
-		if r.meta.To.After(to) {
-			to = r.meta.To
+		if now := r.recorded && !r.meta.From.Before(report.Metadata.Date); now {
+			// It was recorded in this run, and not kept from an earlier one.
+			if from.IsZero() || r.meta.From.Before(from) {
+				from = r.meta.From
+			}
+			if r.meta.To.After(to) {
+				to = r.meta.To
+			}
 		}
 		if j.ofMatrix(r) {
 			continue

@@ -71,6 +71,8 @@ type Config struct {
 	// Selected are the behaviours, How says in which way they are recorded.
 	Selected []Behaviour
 	How      How
+	// Cache keeps recordings of a kill matrix.
+	Cache Cache
 	// Report is the skeleton of the report: what was asked for.
 	Report v1alpha1.ConformanceReport
 	// Progress is told what is being done, for people.
@@ -169,6 +171,9 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describing the stage: %w", err)
 	}
+	if err := r.cfg.Cache.remember(env); err != nil {
+		return fmt.Errorf("the cache of recordings: %w", err)
+	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
 	r.run.Report.Environment = env
 	if err := r.save(); err != nil {
@@ -263,7 +268,17 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
 	meta := Meta{Scenario: s, From: time.Now().UTC()}
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
-	err := os.MkdirAll(dir, 0o755)
+	kept, err := r.cfg.Cache.take(s, dir)
+	if kept {
+		r.say(s.Name, "recorded before, under the same components, behaviours and suite", n, 0, 0)
+		r.mu.Lock()
+		r.ended[s.Name] = true
+		r.mu.Unlock()
+		return
+	}
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
 	if err == nil {
 		err = writeJSON(path, meta)
 	}
@@ -279,7 +294,11 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
 	default:
 		meta.Error = err.Error()
 	}
-	if err := writeJSON(path, meta); err != nil {
+	err = writeJSON(path, meta)
+	if err == nil {
+		err = r.cfg.Cache.keep(s, dir)
+	}
+	if err != nil {
 		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
 	}
 	r.mu.Lock()
