@@ -24,6 +24,7 @@ func ServesOnceReady() Check {
 	return Check{
 		Name:     "the first new connection through the Service to each new pod",
 		Expected: "within P of its readiness, and so before minReadySeconds have made it available, each new pod gets new connections through the Service",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per new pod: new connections offered to the Service within P of its readiness", N: floor},
 			{Name: "per new pod: requests on reused connections", N: 0, Reason: "only a new connection can go to a pod that is new"},
@@ -89,6 +90,7 @@ func WaitsForAvailable() Check {
 	return Check{
 		Name:     "each deletion of a ready pod against the others that are available",
 		Expected: "a rolling update deletes a pod only while replicas less maxUnavailable of the others have been ready for minReadySeconds, up to the grain of the API's timestamps",
+		Timed:    true,
 		Floors: []Floor{{
 			Name: "deletions of ready pods", N: floor,
 			Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",

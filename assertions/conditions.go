@@ -30,6 +30,7 @@ func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
 		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT, then gone; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; and terminating never goes back",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},

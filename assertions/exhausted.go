@@ -31,6 +31,7 @@ func LosesOnlyOverlong() Check {
 	return Check{
 		Name:     "work and exit when the grace period does not suffice",
 		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and every request that is lost was in flight then and due to end later",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests of 20 s can only be had at a low rate: rate times the 14 s in which one can be begun that outlives the pod"},
 			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
@@ -182,6 +183,7 @@ func EndpointGoes() Check {
 	return Check{
 		Name:     "the endpoint of the killed pod",
 		Expected: "no EndpointSlice of the Service lists the pod when the recording ends, P after its exit or later",
+		Timed:    true,
 		Floors:   []Floor{{Name: "endpoints seen to terminate", N: 1, Reason: "one pod is killed: its endpoint is one object, not a rate"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather

@@ -105,6 +105,7 @@ func NeverUnready() Check {
 	return Check{
 		Name:     "new connections while all endpoints terminate and none serves",
 		Expected: "from T(serving = false) of the last pod + P until the first of them stops accepting, no new connection through the service network reaches a pod",
+		Timed:    true,
 		Floors: []Floor{
 			{
 				Name: "per path: new connections offered while no pod served", N: floor,
@@ -165,6 +166,7 @@ func NodeLeavesBalancer() Check {
 	return Check{
 		Name:     "the health check node port beside the node port of a node whose endpoints all terminate",
 		Expected: "while endpoints are ready the health check node port says 200; from T_endpoint + P on it says 503, and the node port still serves",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per node: answers of 200 before anything was disturbed", N: floorBefore, Reason: "a state that is asked for and no rate: balancers poll it every few seconds"},
 			{Name: "per node: answers of 503 after T_endpoint + P, while the node port served", N: floorSaid, Reason: "as above"},

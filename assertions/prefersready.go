@@ -21,6 +21,7 @@ func PrefersReady() Check {
 	return Check{
 		Name:     "new connections through the Service after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination: new connections offered to the Service in the target's window, after P", N: floor},
 			{Name: "per termination: requests on reused connections offered to the Service in the target's window", N: floor},

@@ -59,6 +59,7 @@ func HookEndsInSigterm() Check {
 	return Check{
 		Name:     "deletion, preStop hook and SIGTERM",
 		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes when it has ended and not before, and it comes although the hook failed",
+		Timed:    true,
 		Floors:   []Floor{{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -147,6 +148,7 @@ func FinishesBeforeKill() Check {
 	return Check{
 		Name:     "work and exit against K",
 		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0, before the grace period ends (counted from the deletion, the hook's time included)",
+		Timed:    true,
 		Floors: []Floor{{
 			Name: "per termination and kind of request: under way during the drain", N: floor,
 			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",

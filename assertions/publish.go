@@ -70,6 +70,7 @@ func ReachesPublished() Check {
 	return Check{
 		Name:     "new connections through a Service with publishNotReadyAddresses",
 		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting",
+		Timed:    true,
 		Floors: []Floor{{
 			Name: "per termination: new connections offered in each half of that time", N: floor,
 			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
@@ -121,6 +122,7 @@ func NamesPublished() Check {
 	return Check{
 		Name:     "the answers to two headless names",
 		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than TTL + P after T_endpoint, and the address is dropped while the pod still runs",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
 			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},

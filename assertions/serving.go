@@ -22,6 +22,7 @@ func ServesWhileAccepting() Check {
 	return Check{
 		Name:     "`serving` of the endpoint against the listener",
 		Expected: "from D to D+P `serving` is true; it turns false before the listener closes, and no earlier than P + 3 s before it",
+		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod after D, until its listener closes", N: floorNew},
 		},
