@@ -148,6 +148,15 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	}
 	if stands {
 		cfg.Say("using the cluster %s that stands", wanted.Name)
+		// A run that was killed left its namespaces, and its agents hold ports of
+		// the nodes: no two runs can be in one cluster of ours at once.
+		left, err := cluster.Cleanup(ctx, s.cluster.Kubeconfig())
+		if err != nil {
+			return nil, err
+		}
+		for _, what := range left {
+			cfg.Say("removed what an earlier run left: %s", what)
+		}
 	} else {
 		began := time.Now()
 		if s.cluster, err = kind.Up(ctx, wanted); err != nil {

@@ -223,6 +223,9 @@ type Timing struct {
 	// summed over what runs alone, plus the larger of the longest other
 	// recording and of the others' CPU at Cores.
 	Bound Duration `json:"bound"`
+	// CPU is what the machine used while recordings ran side by side, by its own
+	// account.
+	CPU Duration `json:"cpu,omitempty"`
 	// Cores is how much of the machine the recordings may take.
 	Cores float64 `json:"cores"`
 }

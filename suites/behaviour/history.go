@@ -38,6 +38,10 @@ type Meta struct {
 	Scenario Scenario  `json:"scenario"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
+	// BusyFrom and BusyTo are how much CPU the machine had used by then, in core
+	// seconds since its boot; 0: nobody knows.
+	BusyFrom float64 `json:"busyFrom,omitempty"`
+	BusyTo   float64 `json:"busyTo,omitempty"`
 	// Clients are the nodes that the clients ran on.
 	Clients []string `json:"clients,omitempty"`
 	// Ended: the recording came to its end. Without it the history stops

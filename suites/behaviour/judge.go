@@ -360,14 +360,11 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 		sc := r.describe()
 		sc.Timing = r.timing(i)
 		report.Scenarios = append(report.Scenarios, sc)
-		if now := r.recorded && !r.meta.From.Before(report.Metadata.Date); now {
-			// It was recorded in this run, and not kept from an earlier one.
-			if from.IsZero() || r.meta.From.Before(from) {
-				from = r.meta.From
-			}
-			if r.meta.To.After(to) {
-				to = r.meta.To
-			}
+		if r.recorded && (from.IsZero() || r.meta.From.Before(from)) {
+			from = r.meta.From
+		}
+		if r.meta.To.After(to) {
+			to = r.meta.To
 		}
 		if j.ofMatrix(r) {
 			continue
@@ -382,7 +379,10 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 			}
 		}
 	}
-	report.Timing = j.timings(report.Settings.P.D(), to.Sub(from))
+	report.Timing = nil
+	if run.Matrix != Whole { // some of whose recordings may be of another day
+		report.Timing = j.timings(report.Settings.P.D(), to.Sub(from))
+	}
 	if report.Matrix, err = j.matrix(run.Matrix, j.blind()); err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@
 
 package behaviour
 
-import "golang.org/x/sys/unix"
+import (
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
 
 // loadAverage is the machine's one-minute load average: 1.0 is one busy core.
 func loadAverage() float64 {
@@ -12,4 +15,19 @@ func loadAverage() float64 {
 	}
 	const scale = 1 << 16 // sysinfo(2): SI_LOAD_SHIFT
 	return float64(info.Loads[0]) / scale
+}
+
+// busy is how much CPU the machine has used since it booted, in core seconds,
+// idling and waiting for disks left out; 0 where nobody knows.
+func busy() float64 {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0
+	}
+	c := stat.CPUTotal
+	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 }

@@ -6,3 +6,6 @@ package behaviour
 
 // loadAverage is not read outside Linux: the report shows 0.
 func loadAverage() float64 { return 0 }
+
+// busy is known on Linux only.
+func busy() float64 { return 0 }

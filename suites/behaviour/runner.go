@@ -265,7 +265,7 @@ func next(waiting []Scenario, first bool, free float64, running int) int {
 
 // record records one scenario and leaves its Meta beside its history.
 func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
-	meta := Meta{Scenario: s, From: time.Now().UTC()}
+	meta := Meta{Scenario: s, From: time.Now().UTC(), BusyFrom: busy()}
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
 	kept, err := r.cfg.Cache.take(s, dir)
@@ -285,7 +285,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
 	if err == nil {
 		err = r.recordIn(ctx, dir, &meta, n)
 	}
-	meta.To = time.Now().UTC()
+	meta.To, meta.BusyTo = time.Now().UTC(), busy()
 	switch {
 	case err == nil:
 		meta.Ended = true

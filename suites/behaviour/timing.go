@@ -61,11 +61,13 @@ func (r recording) timing(n int) v1alpha1.ScenarioTiming {
 
 // timings adds up what the run took, and what it can't have taken less than:
 // gate + longest D-to-exit + P, summed over what runs alone, plus the larger of
-// the longest other scenario and of what the others' CPU takes at the share of
-// the machine that they may have.
+// the longest other recording and of the CPU that the others took at the share
+// of the machine that they may have. That CPU is the machine's own account of
+// that stretch, with all that kubelets, kube-proxies and the kernel did.
 func (j *judgement) timings(p, wall time.Duration) *v1alpha1.Timing {
 	out := &v1alpha1.Timing{Wall: v1alpha1.Duration(wall), Cores: capacity()}
-	var apart, longest, cpu v1alpha1.Duration
+	var apart, longest v1alpha1.Duration
+	var from, to float64
 	for i, r := range j.recs {
 		if !r.recorded {
 			continue
@@ -76,8 +78,13 @@ func (j *judgement) timings(p, wall time.Duration) *v1alpha1.Timing {
 			continue
 		}
 		longest = max(longest, t.Wall)
-		cpu += t.CPU
+		if from == 0 || r.meta.BusyFrom < from {
+			from = r.meta.BusyFrom
+		}
+		to = max(to, r.meta.BusyTo)
 	}
+	cpu := time.Duration((to - from) * float64(time.Second))
+	out.CPU = v1alpha1.Duration(cpu)
 	out.Bound = apart + max(longest, v1alpha1.Duration(float64(cpu)/capacity()))
 	return out
 }
