@@ -58,11 +58,13 @@ func SeesAbruptDeath() Check {
 // and for very long ones, which would keep everybody waiting, shorter ones.
 func StandIn(key string) string {
 	kind, delay, _ := strings.Cut(key, "/delay=")
-	client, op, ok := strings.Cut(kind, "/reused/")
-	if !ok || op != "get" && !strings.HasPrefix(op, "slow/") {
-		return key
+	client, _, slow := strings.Cut(kind, "/slow/")
+	if !slow {
+		if client, slow = strings.CutSuffix(kind, "/get"); !slow || !strings.HasSuffix(client, "/reused") {
+			return key
+		}
 	}
-	in := client + "/reused/slow/2s"
+	in := client + "/slow/2s"
 	if delay != "" {
 		in += "/delay=" + delay
 	}

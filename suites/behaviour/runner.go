@@ -208,40 +208,60 @@ func alone(n int, s Scenario) bool { return n == 0 && s.Control() || s.Disrupt.N
 // as its CPU cost allows, then what can't.
 func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
-	ended := make(chan float64)
+	// Who stands, and who has ended, gives back what it took for that.
+	type freed struct {
+		cores float64
+		ended bool
+	}
+	given := make(chan freed)
 	waiting := r.run.Plan
 	free, running := capacity(), 0
 	for n := 0; len(waiting) > 0 || running > 0; {
-		i := next(waiting, n == 0, free, running)
 		if ctx.Err() != nil {
 			for _, s := range waiting {
 				close(r.done[s.Name])
 			}
 			waiting = nil
-		} else if i >= 0 {
-			s := waiting[i]
+		}
+		if i := next(waiting, n == 0, free, running); i >= 0 {
+			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
-			n++
-			takes := min(s.Cost, capacity())
-			if alone(n-1, s) {
-				takes = capacity()
+			goesUp, stands := takes(s)
+			if alone(n, s) {
+				goesUp, stands = capacity(), capacity()
 			}
-			free -= takes
+			free -= goesUp
 			running++
-			number := n
+			n++
 			wg.Go(func() {
-				r.record(ctx, s, number)
+				var once sync.Once
+				up := func() { once.Do(func() { given <- freed{cores: goesUp - stands} }) }
+				r.record(ctx, s, number, up)
 				close(r.done[s.Name])
-				ended <- takes
+				up()
+				given <- freed{cores: stands, ended: true}
 			})
 			continue
 		}
 		if running > 0 {
-			free += <-ended
-			running--
+			f := <-given
+			free += f.cores
+			if f.ended {
+				running--
+			}
 		}
 	}
 	wg.Wait()
+}
+
+// goingUp is what bringing a scenario's pods up takes besides, in cores: the
+// kubelets' and the runtime's work, which others would feel.
+const goingUp = 0.35
+
+// takes is how much of the machine a scenario takes while it goes up, and when
+// it stands.
+func takes(s Scenario) (goesUp, stands float64) {
+	return min(s.Cost+goingUp, capacity()), min(s.Cost, capacity())
 }
 
 // next picks the first of the scenarios in their order that may begin now: what
@@ -259,12 +279,14 @@ func next(waiting []Scenario, first bool, free float64, running int) int {
 	}
 	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
-		return !alone(1, s) && min(s.Cost, capacity()) <= free+grain
+		goesUp, _ := takes(s)
+		return !alone(1, s) && goesUp <= free+grain
 	})
 }
 
-// record records one scenario and leaves its Meta beside its history.
-func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
+// record records one scenario and leaves its Meta beside its history. It calls
+// up when the topology stands and the load is steady.
+func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	meta := Meta{Scenario: s, From: time.Now().UTC(), BusyFrom: busy()}
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
@@ -283,7 +305,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int) {
 		err = writeJSON(path, meta)
 	}
 	if err == nil {
-		err = r.recordIn(ctx, dir, &meta, n)
+		err = r.recordIn(ctx, dir, &meta, n, up)
 	}
 	meta.To, meta.BusyTo = time.Now().UTC(), busy()
 	switch {
@@ -314,7 +336,7 @@ func (r *Recorder) fault(err error) {
 
 // recordIn is the recording itself: up, load, steady, baseline, disruption,
 // tail, stop.
-func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) (err error) {
+func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, up func()) (err error) {
 	s := meta.Scenario
 	rec, err := timeline.NewRecorder(dir, timeline.Monotonic())
 	if err != nil {
@@ -355,6 +377,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int) 
 		meta.Doubt = fmt.Sprintf("the steady gate never opened: %v", err)
 		return nil
 	}
+	up()
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
 	say("steady; recording the baseline")
 	if err := pause(ctx, baselineFor); err != nil {
