@@ -42,9 +42,17 @@ type Comparison struct {
 	Losses     []Loss      `json:"losses,omitempty"`
 	Streams    []Stream    `json:"streams,omitempty"`
 	// Worse are the behaviours that fail a run and whose verdict is worse in
-	// some report than in the first.
+	// some report than in the first, or missing there.
 	Worse []string `json:"worse,omitempty"`
 }
+
+// Why a report has no verdict on a behaviour.
+const (
+	// Missing: its run selected the behaviour, and its report does not have it.
+	Missing = "missing"
+	// NotSelected: its run was not asked for it.
+	NotSelected = "not selected"
+)
 
 // Report is one report in short.
 type Report struct {
@@ -91,8 +99,10 @@ type Behaviour struct {
 	// the first report's.
 	Changed bool `json:"changed,omitempty"`
 	Worse   bool `json:"worse,omitempty"`
-	// Judged has nil where a report does not know the behaviour.
+	// Judged has nil where a report does not have the behaviour; Absent says
+	// why, and is empty where all have it.
 	Judged []*Judged `json:"judged"`
+	Absent []string  `json:"absent,omitempty"`
 }
 
 // Judged is what one report says of a behaviour.
@@ -248,19 +258,31 @@ func (c *Comparison) behaviours(in []Input) {
 	}
 	for i := range c.Behaviours {
 		b := &c.Behaviours[i]
-		first := b.Judged[0]
-		for _, j := range b.Judged[1:] {
+		b.absent(in)
+		// Where the first was not asked for it, the others are held against the
+		// first that was.
+		at := slices.IndexFunc(b.Judged, func(j *Judged) bool { return j != nil })
+		if b.Absent != nil && b.Absent[0] == Missing {
+			at = 0
+		}
+		first := b.Judged[at]
+		for n, j := range b.Judged {
 			switch {
+			case n == at:
+			case j == nil && b.Absent[n] == NotSelected:
 			case (j == nil) != (first == nil):
 				b.Changed = true
+				b.Worse = b.Worse || n > 0 && at == 0 && j == nil
 			case j != nil && j.Verdict != first.Verdict:
 				b.Changed = true
-				b.Worse = b.Worse || worse(first.Verdict, j.Verdict)
+				b.Worse = b.Worse || at == 0 && worse(first.Verdict, j.Verdict)
 			}
 		}
 		if !b.Changed {
 			for _, j := range b.Judged {
-				j.Seen, j.Evidence = "", nil
+				if j != nil {
+					j.Seen, j.Evidence = "", nil
+				}
 			}
 		}
 		// A control that fails takes away what the rest leans on.
@@ -275,6 +297,30 @@ func (c *Comparison) behaviours(in []Input) {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
+}
+
+// absent says of each report that lacks the behaviour why it does.
+func (b *Behaviour) absent(in []Input) {
+	if !slices.Contains(b.Judged, nil) {
+		return
+	}
+	b.Absent = make([]string, len(in))
+	for n, j := range b.Judged {
+		if j != nil {
+			continue
+		}
+		b.Absent[n] = NotSelected
+		is := in[n].Report.Settings
+		id, _, _ := strings.Cut(b.Name, "[")
+		asked := len(is.Labels)+len(is.Selected) == 0 || slices.Contains(is.Selected, id)
+		for k, other := range in {
+			was := other.Report.Settings
+			asked = asked || b.Judged[k] != nil && slices.Equal(is.Labels, was.Labels) && slices.Equal(is.Selected, was.Selected)
+		}
+		if asked {
+			b.Absent[n] = Missing
+		}
+	}
 }
 
 // weight puts what got worse first, and then what changed.

@@ -194,7 +194,20 @@ func TestWorse(t *testing.T) {
 		{"skipped before", judge("rollout.zero-failed", spec.Skipped, "not here"), loses(1, 1), 1, []string{"rollout.zero-failed"}},
 		{"broke", judge("pod.inflight-completes", spec.Inconclusive, "too little"),
 			judge("pod.inflight-completes", spec.Error, "broke"), 1, []string{"pod.inflight-completes"}},
-		{"no such behaviour", nil, func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[1:] }, 1, nil},
+		{"a vanished behaviour", nil, func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[1:] }, 1, []string{"endpoints.conditions"}},
+		{"a behaviour that was not selected", nil, func(r *v1alpha1.ConformanceReport) {
+			r.Behaviours, r.Settings.Labels = r.Behaviours[1:], []string{"other"}
+		}, 0, nil},
+		{"a vanished behaviour, and all were selected", nil, func(r *v1alpha1.ConformanceReport) {
+			r.Behaviours, r.Settings.Labels, r.Settings.Selected = r.Behaviours[1:], nil, nil
+		}, 1, []string{"endpoints.conditions"}},
+		{"a vanished behaviour that was selected by its name", nil, func(r *v1alpha1.ConformanceReport) {
+			r.Settings.Labels, r.Settings.Selected = nil, []string{r.Behaviours[0].ID}
+			r.Behaviours = r.Behaviours[1:]
+		}, 1, []string{"endpoints.conditions"}},
+		{"a behaviour that the first did not select", func(r *v1alpha1.ConformanceReport) {
+			r.Behaviours, r.Settings.Labels = r.Behaviours[:6], []string{"other"}
+		}, loses(1, 1), 0, nil},
 		{"a new behaviour that fails", func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[:6] }, loses(1, 1), 1, nil},
 		{"a blind control", nil, judge("pod.abrupt-death", spec.Fail, "blind"), 1, []string{"pod.abrupt-death"}},
 		{"a warning", should, func(r *v1alpha1.ConformanceReport) { should(r); loses(1, 1)(r) }, 1, nil},

@@ -38,7 +38,7 @@ type table struct {
 
 func (c *Comparison) sections() []section {
 	var out []section
-	for _, s := range []section{c.runs(), c.around(), c.verdicts(), c.changes(), c.lossTable(), c.streamTable()} {
+	for _, s := range []section{c.runs(), c.sources(), c.around(), c.verdicts(), c.changes(), c.lossTable(), c.streamTable()} {
 		if len(s.table.rows) > 0 || len(s.notes) > 0 {
 			out = append(out, s)
 		}
@@ -70,6 +70,17 @@ func (c *Comparison) runs() section {
 			row[6], row[7], row[8] = text.Latency(p.Median), text.Latency(p.Worst), strconv.Itoa(p.N)
 		}
 		s.table.rows = append(s.table.rows, row)
+	}
+	return s
+}
+
+// sources is the legend: which report was read where.
+func (c *Comparison) sources() section {
+	s := section{title: "Where they were read", table: table{head: []string{"#", "path"}, numbers: 2}}
+	for n := range c.Reports {
+		if from := c.Reports[n].From; from != "" {
+			s.table.rows = append(s.table.rows, []string{strconv.Itoa(n + 1), from})
+		}
 	}
 	return s
 }
@@ -164,9 +175,13 @@ func (b *Behaviour) mark() string {
 func (b *Behaviour) words() []string {
 	out := make([]string, len(b.Judged))
 	for i, j := range b.Judged {
-		out[i] = "-"
-		if j != nil {
+		switch {
+		case j != nil:
 			out[i] = words[j.Verdict]
+		case b.Absent[i] == Missing:
+			out[i] = Missing
+		default:
+			out[i] = "-"
 		}
 	}
 	return out
@@ -174,8 +189,18 @@ func (b *Behaviour) words() []string {
 
 func (c *Comparison) verdicts() section {
 	s := section{title: "Verdicts"}
+	var notes []string
 	if c.Changed() > 0 {
-		s.notes = []string{markWorse + ": worse than in report 1; " + markChanged + ": not the same in all; -: not in that report."}
+		notes = append(notes, markWorse+": worse than in report 1", markChanged+": not the same in all")
+	}
+	if c.absent(Missing) > 0 {
+		notes = append(notes, Missing+": that run was to judge it, and its report does not have it")
+	}
+	if c.absent(NotSelected) > 0 {
+		notes = append(notes, "-: "+NotSelected+" in that run, which is no difference")
+	}
+	if len(notes) > 0 {
+		s.notes = []string{strings.Join(notes, "; ") + "."}
 	}
 	s.table.head = []string{"", "level", "behaviour", "verdict (reports)"}
 	wide := len(c.Reports) <= columns
@@ -196,6 +221,17 @@ func (c *Comparison) verdicts() section {
 	return s
 }
 
+// absent counts the behaviours that some report lacks, for this reason.
+func (c *Comparison) absent(why string) int {
+	n := 0
+	for _, b := range c.Behaviours {
+		if slices.Contains(b.Absent, why) {
+			n++
+		}
+	}
+	return n
+}
+
 // changes tells, where verdicts differ, what the first report saw and what the
 // others saw that judged otherwise.
 func (c *Comparison) changes() section {
@@ -207,10 +243,10 @@ func (c *Comparison) changes() section {
 		}
 		name := b.Name
 		for n, j := range b.Judged {
-			if n > 0 && agree(j, b.Judged[0]) {
+			if n > 0 && agree(j, b.Judged[0]) || j == nil && b.Absent[n] == NotSelected {
 				continue
 			}
-			row := []string{name, strconv.Itoa(n + 1), "-", "not in this report"}
+			row := []string{name, strconv.Itoa(n + 1), Missing, "this run was to judge it, and its report does not have it"}
 			if j != nil {
 				row[2], row[3] = words[j.Verdict], j.Seen
 				for _, e := range j.Evidence {
@@ -355,13 +391,35 @@ func (c *Comparison) conclusion() string {
 	switch {
 	case all == 0:
 		return "No report judged any behaviour."
+	case changed == 0 && c.absent(NotSelected) > 0:
+		return fmt.Sprintf("SAME: no verdict differs; %s of %d not selected in every run.",
+			plural(c.absent(NotSelected), "behaviour", "behaviours"), all)
 	case changed == 0:
 		return fmt.Sprintf("SAME: %s in all %d reports.", plural(all, "verdict is the same", "verdicts are the same"), len(c.Reports))
 	case len(c.Worse) == 0:
 		return fmt.Sprintf("CHANGED: %s of %d; no MUST is worse than in report 1.", plural(changed, "verdict differs", "verdicts differ"), all)
 	}
 	return fmt.Sprintf("WORSE: %s of %d; worse than in report 1 at a level that fails a run: %s.",
-		plural(changed, "verdict differs", "verdicts differ"), all, strings.Join(c.Worse, ", "))
+		plural(changed, "verdict differs", "verdicts differ"), all, strings.Join(c.WorseInWords(), ", "))
+}
+
+// WorseInWords are the behaviours that are worse, with a word for those that
+// have vanished.
+func (c *Comparison) WorseInWords() []string {
+	out := slices.Clone(c.Worse)
+	for i := range out {
+		at := slices.IndexFunc(c.Behaviours, func(b Behaviour) bool { return b.Name == c.Worse[i] })
+		var where []int
+		for n, why := range c.Behaviours[at].Absent {
+			if why == Missing {
+				where = append(where, n+1)
+			}
+		}
+		if len(where) > 0 {
+			out[i] += " (" + Missing + " in " + ranges(where) + ")"
+		}
+	}
+	return out
 }
 
 func plural(n int, one, many string) string {

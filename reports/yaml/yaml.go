@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package yaml writes and reads the canonical form of a report. Reading is
-// strict: unknown fields, doubled keys and other kinds are errors.
+// strict: unknown fields, doubled keys, other kinds and reports that end too
+// early are errors.
 package yaml
 
 import (
@@ -10,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -52,7 +55,52 @@ func Read(r io.Reader) (*v1alpha1.ConformanceReport, error) {
 	if err := yaml.UnmarshalStrict(b, &out); err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
+	if err := whole(b, &out); err != nil {
+		return nil, err
+	}
 	return &out, nil
+}
+
+// whole refuses a report that ends too early. Its fields are in the order of
+// their names, the verdict last, so that one that was cut between two lines is
+// YAML still, and would read as a run that judged nothing.
+func whole(b []byte, r *v1alpha1.ConformanceReport) error {
+	var has struct {
+		Settings struct {
+			P *string `json:"p"`
+		} `json:"settings"`
+		Summary *v1alpha1.Summary `json:"summary"`
+		Verdict *string           `json:"verdict"`
+	}
+	if err := yaml.Unmarshal(b, &has); err != nil {
+		return fmt.Errorf("read the report: %w", err)
+	}
+	var lacks []string
+	for _, part := range []struct {
+		name string
+		has  bool
+	}{{"settings.p", has.Settings.P != nil}, {"summary", has.Summary != nil}, {"verdict", has.Verdict != nil}} {
+		if !part.has {
+			lacks = append(lacks, part.name)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("the report ends too early: it has no %s", strings.Join(lacks, ", no "))
+	}
+	counted := *r
+	counted.Behaviours = slices.Clone(r.Behaviours)
+	counted.Conclude()
+	is, want := r.Summary, counted.Summary
+	// A warning follows from a level, and not from how much there is to read.
+	is.Warnings, want.Warnings = 0, 0
+	if is != want {
+		return fmt.Errorf("the report ends too early, or is not whole: its summary counts %s, and it holds %s", counts(is), counts(want))
+	}
+	return nil
+}
+
+func counts(s v1alpha1.Summary) string {
+	return fmt.Sprintf("%d passed, %d failed, %d inconclusive, %d error, %d skipped", s.Passed, s.Failed, s.Inconclusive, s.Errors, s.Skipped)
 }
 
 // WriteDir writes the report into its directory, whole or not at all, and

@@ -5,6 +5,7 @@ package yaml_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func sample() *v1alpha1.ConformanceReport {
 				Bounds:   &spec.Bounds{Terminations: 8, Affected: 1, PerTermination: 0.5, Requests: 10, Lost: 1, PerRequest: 0.3},
 			}},
 		}},
-		Verdict: spec.Fail, ExitCode: 1,
+		Summary: v1alpha1.Summary{Failed: 1}, Verdict: spec.Fail, ExitCode: 1,
 	}
 }
 
@@ -94,5 +95,23 @@ func TestReadRefuses(t *testing.T) {
 		} else {
 			t.Logf("%s: %v", name, err)
 		}
+	}
+}
+
+// A report whose writing or copying was cut short is YAML at every line's end.
+func TestReadRefusesHalves(t *testing.T) {
+	var b bytes.Buffer
+	if err := yaml.Write(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(b.String()))
+	for n := range lines {
+		if r, err := yaml.Read(strings.NewReader(strings.Join(lines[:n], ""))); err == nil {
+			t.Errorf("cut after line %d: read as %+v", n, r)
+		}
+	}
+	short := strings.Replace(b.String(), "failed: 1", "failed: 2", 1)
+	if _, err := yaml.Read(strings.NewReader(short)); err == nil || !strings.Contains(err.Error(), "the report ends too early") {
+		t.Errorf("its summary counts more than it holds: %v", err)
 	}
 }

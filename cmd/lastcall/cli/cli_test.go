@@ -58,14 +58,14 @@ func lastcall(t *testing.T, verdict spec.Verdict, args ...string) ran {
 }
 
 func report(v spec.Verdict) *v1alpha1.ConformanceReport {
-	r := &v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: v}}}
+	r := &v1alpha1.ConformanceReport{Settings: v1alpha1.Settings{P: v1alpha1.Duration(3 * time.Second)}, Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: v}}}
 	r.Conclude()
 	return r
 }
 
 func TestExitCodes(t *testing.T) {
 	for v, want := range map[spec.Verdict]int{spec.Pass: 0, spec.Fail: 1, spec.Inconclusive: 3, spec.Error: 3, spec.Skipped: 3} {
-		for _, args := range [][]string{{"run"}, {"report", "rejudge", "dir"}} {
+		for _, args := range [][]string{{"run"}, {"report", "rejudge", "."}} {
 			if got := lastcall(t, v, args...); got.code != want {
 				t.Errorf("%v, %v: exit %d, want %d\n%s", args, v, got.code, want, got.stderr)
 			}
@@ -96,6 +96,11 @@ func TestRunRefuses(t *testing.T) {
 		"is not empty: nothing that was recorded is":   "--out " + full,
 		"unknown flag: --retries":                      "--retries 3",
 		"unknown command":                              "everything",
+		"--labels has an empty value":                  "--labels=",
+		"--behaviours has an empty value":              "--behaviours=",
+		"the propagation window is 0s: give something": "--p 0s",
+		"the propagation window is -1s":                "--p=-1s",
+		`version "1.20" of Kubernetes is not known`:    "--k8s 1.20 --name none-such-stands",
 		`invalid argument "soon" for "--p"`:            "--p soon",
 		"--nodes belongs to --stage kind, and this is": "--stage cluster --nodes 3 --fault none-such",
 	} {
@@ -184,7 +189,7 @@ func TestExplain(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"accept-after":            "is it pod.accept-after-sigterm?",
-		"endpoints.prefer-ready":  "is it endpoints.prefers-ready?",
+		"endpoints.prefer-ready":  "endpoints.prefers-ready?",
 		"zzzzzzzzzzzzzzzzzzzzzzz": "`lastcall list` shows them",
 	} {
 		if got := lastcall(t, spec.Pass, "explain", in); got.code != 2 || !strings.Contains(got.stderr, want) {
@@ -205,5 +210,56 @@ func TestClusters(t *testing.T) {
 	}
 	if got := lastcall(t, spec.Pass, "version"); got.code != 0 || !strings.HasPrefix(got.stdout, "lastcall v") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestRejudgeTells(t *testing.T) {
+	if got := lastcall(t, spec.Pass, "report", "rejudge", "."); !strings.Contains(got.stderr, "wrote report.yaml") || !strings.Contains(got.stderr, "junit.xml is as the run") {
+		t.Errorf("%+v", got)
+	}
+	if got := lastcall(t, spec.Pass, "report", "rejudge", "nowhere"); got.code != 2 || !strings.Contains(got.stderr, "nowhere: no such directory") {
+		t.Errorf("%+v", got)
+	}
+	if got := lastcall(t, spec.Pass, "report", "expect", written(t, spec.Fail)); got.code != 2 || !strings.Contains(got.stderr, "is a run without --fault") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a run that failed early left is no recording.
+func TestRunTakesWhatHoldsNothing(t *testing.T) {
+	out := t.TempDir()
+	log := filepath.Join(out, "ginkgo.log")
+	for content, want := range map[string]int{"": 0, "Running Suite": 2} {
+		if err := os.WriteFile(log, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastcall(t, spec.Pass, "run", "--out", out); got.code != want {
+			t.Errorf("a log of %q: exit %d, want %d\n%s", content, got.code, want, got.stderr)
+		}
+	}
+}
+
+func TestKubeconfigs(t *testing.T) {
+	const cluster = "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://192.0.2.1'}}]\n"
+	const whole = cluster + "contexts: [{name: c, context: {cluster: a}}]\n"
+	for content, want := range map[string]string{
+		"":                               "it names no cluster: it holds neither",
+		"clusters: [":                    "it can't be read",
+		whole:                            "it has no current-context; its contexts are c",
+		whole + "current-context: d\n":   `its current-context is "d", and it has no such context`,
+		cluster + "current-context: c\n": "it has no such context",
+		whole + "current-context: c\n":   "",
+	} {
+		file := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := lastcall(t, spec.Pass, "run", "--stage", "cluster", "--kubeconfig", file)
+		if want == "" && got.code == 0 {
+			continue
+		}
+		if got.code != 2 || got.request != nil || !strings.Contains(got.stderr, "kubeconfig "+file+": ") || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "recordings, about") {
+			t.Errorf("%q: exit %d, want %q in\n%s", content, got.code, want, got.stderr)
+		}
 	}
 }

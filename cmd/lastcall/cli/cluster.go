@@ -5,9 +5,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/kind/nodeimage"
@@ -109,6 +113,9 @@ left in that cluster instead: the namespaces labelled lastcall.dev/run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cleanup := do.Cleanup
 			if kubeconfig != "" {
+				if err := checkKubeconfig(kubeconfig); err != nil {
+					return err
+				}
 				cleanup = func(ctx context.Context) ([]string, error) { return do.CleanupIn(ctx, kubeconfig) }
 			}
 			removed, err := cleanup(cmd.Context())
@@ -141,4 +148,38 @@ func checkCluster(nodes int, config kind.Config) error {
 	}
 	config.Nodes = nodes
 	return config.Check()
+}
+
+// checkKubeconfig refuses a file that names no cluster, before anything is
+// dialled. clientcmd alone would fall back to the cluster that this process
+// runs in, or to localhost.
+func checkKubeconfig(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return fmt.Errorf("kubeconfig %s: it can't be read: %w", path, err)
+	}
+	var why string
+	current, known := config.Contexts[config.CurrentContext]
+	switch {
+	case len(config.Contexts) == 0 && len(config.Clusters) == 0:
+		why = "it holds neither a context nor a cluster"
+	case config.CurrentContext == "":
+		why = "it has no current-context; its contexts are " + strings.Join(slices.Sorted(maps.Keys(config.Contexts)), ", ")
+	case !known:
+		why = fmt.Sprintf("its current-context is %q, and it has no such context", config.CurrentContext)
+	case config.Clusters[current.Cluster] == nil:
+		why = fmt.Sprintf("its context %q is of the cluster %q, which it does not have", config.CurrentContext, current.Cluster)
+	case config.Clusters[current.Cluster].Server == "":
+		why = fmt.Sprintf("its cluster %q has no server", current.Cluster)
+	}
+	if why != "" {
+		return fmt.Errorf("kubeconfig %s: it names no cluster: %s", path, why)
+	}
+	if _, err := clientcmd.BuildConfigFromFlags("", path); err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", path, err)
+	}
+	return nil
 }

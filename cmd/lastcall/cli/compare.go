@@ -24,6 +24,9 @@ func newCompare() *cobra.Command {
 		Long: `Compare two reports or more: what changed between versions, modes and runs. The
 first report is what the others are held against.
 
+A behaviour that a run was to judge and that its report does not have is worse;
+one that the run was not asked for is no difference.
+
 Exit codes: 0 no MUST and no control is worse than in the first report; 1 one
 is; 2 something could not be read, or is no report.`,
 		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
@@ -56,7 +59,7 @@ is; 2 something could not be read, or is no report.`,
 				return err
 			}
 			if len(c.Worse) > 0 {
-				return exit{code: v1alpha1.ExitFail, err: fmt.Errorf("worse than in %s: %s", args[0], strings.Join(c.Worse, ", "))}
+				return exit{code: v1alpha1.ExitFail, err: fmt.Errorf("worse than in %s: %s", args[0], strings.Join(c.WorseInWords(), ", "))}
 			}
 			return nil
 		},

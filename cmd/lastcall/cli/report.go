@@ -3,7 +3,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +26,34 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		reading("rejudge DIR", "Judge a run's recordings again, with no cluster, and print what comes out", rejudge),
+		newRejudge(rejudge),
 		reading("show DIR", "Print the report of a run", yaml.ReadDir),
 		newCompare(),
 		expect(),
 	)
+	return cmd
+}
+
+func newRejudge(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
+	var told io.Writer
+	cmd := reading("rejudge DIR", "Judge a run's recordings again, with no cluster: write its report anew, and print it",
+		func(dir string) (*v1alpha1.ConformanceReport, error) {
+			if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("%s: no such directory", dir)
+			} else if err == nil && !info.IsDir() {
+				return nil, fmt.Errorf("%s is a file: name the directory that it lies in", dir)
+			}
+			r, err := rejudge(dir)
+			if err == nil {
+				fmt.Fprintf(told, "lastcall: wrote %s, report.txt and the pictures in %s anew; junit.xml is as the run itself wrote it\n", v1alpha1.File, dir)
+			}
+			return r, err
+		})
+	cmd.Long = `Judge the recordings of a run again, with no cluster. That writes report.yaml,
+report.txt and the recordings' pictures in DIR anew, by the rules of this binary,
+and prints the report. The recordings themselves are only read. junit.xml and
+ginkgo.log are the run's own, and stay as they are.`
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) { told = cmd.ErrOrStderr() }
 	return cmd
 }
 
@@ -40,6 +67,9 @@ func expect() *cobra.Command {
 			r, err := yaml.ReadDir(args[0])
 			if err != nil {
 				return err
+			}
+			if r.Settings.Fault == "" {
+				return fmt.Errorf("%s is a run without --fault: there is nothing that it must fail", args[0])
 			}
 			want, err := meta.Expected(r.Settings.Fault)
 			if err != nil {

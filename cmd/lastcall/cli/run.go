@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,7 +79,7 @@ kept and judged. The second ends the process at once.`,
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := r.check(cmd.Flags().Changed, fault, matrix); err != nil {
+			if err := r.check(cmd.Context(), cmd.Flags().Changed, fault, matrix); err != nil {
 				return err
 			}
 			plan := behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix})
@@ -110,13 +111,13 @@ kept and judged. The second ends the process at once.`,
 	f.StringVar(&r.IPFamily, "ip", "", ipHelp+" (--stage kind)")
 	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
-	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels: core is the quick look (default all, unless --behaviours is given)")
+	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels, or of one of these areas: core is the quick look; pod, endpoints and rollout are areas (default all, unless --behaviours is given)")
 	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
 	f.StringVar(&fault, "fault", "", "break the reference component on purpose, by the `NAME` of a fault (see lastcall list)")
 	f.StringVar(&matrix, "matrix", "", "prove the suite instead of a system, by its kill matrix: diagonal (each behaviour under its first fault) or full")
 	f.BoolVar(&r.Isolate, "isolate", false, "record each behaviour apart")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
-	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes")
+	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes (500ms to 1m)")
 	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
 	f.StringVar(&r.Profile, "profile", behaviour.CI, "size of the run: ci, or full with more load for longer, and clients outside the cluster")
 	return cmd
@@ -124,7 +125,7 @@ kept and judged. The second ends the process at once.`,
 
 // check refuses what is wrong with a command line before anything is started,
 // and fills in what follows from the rest. All mistakes are told at once.
-func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) error {
+func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fault, matrix string) error {
 	var bad []error
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	needs := func(stage string, flags ...string) {
@@ -137,17 +138,25 @@ func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) e
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
-		// The version is for the stage to judge: a cluster that stands may be of
-		// one that no image is known for.
-		if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}); err != nil {
+		config := kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}
+		if err := checkCluster(r.Nodes, config); err != nil {
 			bad = append(bad, err)
+			break
+		}
+		config.Kubernetes = r.Kubernetes
+		if err := checkCluster(r.Nodes, config); err != nil {
+			// A cluster that stands may be of a version that no image is known for:
+			// then that is for the stage to judge.
+			if _, stands := kind.Open(ctx, r.Name); errors.Is(stands, fs.ErrNotExist) {
+				bad = append(bad, err)
+			}
 		}
 	case stageCluster:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
-		} else if _, err := os.Stat(r.Kubeconfig); err != nil {
-			wrong("--kubeconfig: %w", err)
+		} else if err := checkKubeconfig(r.Kubeconfig); err != nil {
+			bad = append(bad, err)
 		}
 	default:
 		wrong("--stage %q: it is %s or %s", r.Stage, stageKind, stageCluster)
@@ -168,7 +177,23 @@ func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) e
 	default:
 		wrong("--matrix %q: it is %s or %s", matrix, behaviour.Diagonal, behaviour.Whole)
 	}
+	// An empty list would select everything: whoever wrote `--labels "$X"` with an
+	// empty X did not mean that.
+	for _, list := range []struct {
+		flag  string
+		words []string
+	}{{"labels", r.Labels}, {"behaviours", r.IDs}} {
+		if given(list.flag) && (len(list.words) == 0 || slices.Contains(list.words, "")) {
+			wrong("--%s has an empty value, which selects nothing: name something, or leave the flag out to run all", list.flag)
+		}
+	}
+	if r.P < shortestP || r.P > longestP {
+		wrong("--p: the propagation window is %s: give something from 500ms to 1m", r.P)
+	}
 	for _, id := range r.IDs {
+		if id == "" {
+			continue
+		}
 		if _, ok := behaviour.Find(id); !ok {
 			bad = append(bad, unknown(id))
 		}
@@ -181,14 +206,39 @@ func (r *RunRequest) check(given func(flag string) bool, fault, matrix string) e
 	if r.Dir == "" {
 		r.Dir = filepath.Join("lastcall-report", time.Now().UTC().Format("20060102-150405"))
 	}
-	switch entries, err := os.ReadDir(r.Dir); {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		wrong("--out: %w", err)
-	case len(entries) > 0:
-		wrong("--out %s is not empty: nothing that was recorded is written over", r.Dir)
+	if err := checkOut(r.Dir); err != nil {
+		bad = append(bad, err)
 	}
 	return errors.Join(bad...)
+}
+
+// The propagation windows that suites takes.
+const (
+	shortestP = 500 * time.Millisecond
+	longestP  = time.Minute
+)
+
+// checkOut refuses a directory that something could be lost in. What a run
+// leaves that failed before it recorded anything, an empty log of the specs, is
+// nothing.
+func checkOut(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		if e.Name() != "ginkgo.log" || !info.Mode().IsRegular() || info.Size() > 0 {
+			return fmt.Errorf("--out %s is not empty: nothing that was recorded is written over", dir)
+		}
+	}
+	return nil
 }
 
 // failed turns an error without a report into an exit code: a run that a
