@@ -250,7 +250,7 @@ func (c *Comparison) changes() section {
 			if j != nil {
 				row[2], row[3] = words[j.Verdict], j.Seen
 				for _, e := range j.Evidence {
-					line := text.Thousands(e.N) + " " + e.Name
+					line := text.Counted(e)
 					if !e.Met() {
 						line += " (too few: " + text.Thousands(e.Floor) + " needed)"
 					}

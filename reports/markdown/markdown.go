@@ -111,7 +111,7 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 		}
 	}
 	for _, r := range x.Refs {
-		line("Rule", fmt.Sprintf("%s: %q", r, r.Quote))
+		line("Rule", fmt.Sprintf("%s: %q", text.Basis(r), r.Quote))
 	}
 	line("Why", x.Why)
 	line("Reason", x.Reason)
@@ -125,7 +125,7 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 		line("Seen", f.Actual)
 		for _, e := range f.Evidence {
 			if !e.Met() {
-				line("Too little evidence", fmt.Sprintf("%s %s, needs %s", text.Thousands(e.N), e.Name, text.Thousands(e.Floor)))
+				line("Too little evidence", fmt.Sprintf("%s, needs %s", text.Counted(e), text.Thousands(e.Floor)))
 			}
 		}
 		line("How sure", text.Bounds(f.Bounds))

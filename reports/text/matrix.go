@@ -95,10 +95,14 @@ func (p *page) timing() {
 			apart = append(apart, s.Name)
 		}
 	}
-	line := fmt.Sprintf("The recordings took %s; their bound is %s (what runs alone: %s; the rest side by side, on %.1f cores)",
-		second(t.Wall), second(t.Bound), strings.Join(apart, ", "), t.Cores)
+	line := fmt.Sprintf("The recordings took %s. They could not have taken less than %s (their bound): ", second(t.Wall), second(t.Bound))
+	if len(apart) > 0 {
+		line += strings.Join(apart, ", ") + " must run alone, one after the other, each until its last pod is gone; "
+	}
+	line += fmt.Sprintf("the others run side by side, for as long as the longest of them takes, or as their work takes on the "+
+		"%.1f cores that they may use", t.Cores)
 	if t.Bound > 0 {
-		line += fmt.Sprintf(": %.2f times the bound", float64(t.Wall)/float64(t.Bound))
+		line += fmt.Sprintf(". This run took %.2f times the bound", float64(t.Wall)/float64(t.Bound))
 	}
 	p.wrap("", line+".")
 	p.f("\n")

@@ -2,7 +2,10 @@
 
 package text
 
-import "github.com/lastcall-dev/lastcall/reports/v1alpha1"
+import (
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
 
 // The forms in which reports write numbers, for their other forms too.
 
@@ -14,3 +17,6 @@ func Thousands(n int) string { return thousands(n) }
 
 // Latency writes a duration with three significant digits, or a dash for none.
 func Latency(d v1alpha1.Duration) string { return ms(d) }
+
+// Counted writes how much evidence there is, and of what.
+func Counted(c spec.Count) string { return counted(c) }

@@ -147,10 +147,14 @@ func (p *page) head() {
 	}
 	p.f("%s\n", when)
 	prop := "  P (propagation window) " + r.Settings.P.String()
-	if m := r.Propagation; m != nil {
+	m := r.Propagation
+	if m != nil {
 		prop += fmt.Sprintf("; measured: median %s, worst %s, of %s", ms(m.Median), ms(m.Worst), count(m.N, "termination"))
 	}
 	p.f("%s\n", prop)
+	if m != nil && m.Worst > r.Settings.P {
+		p.f("  %s\n", p.paint(yellow, "the worst is longer than P: see endpoints.prefers-ready; --p sets P"))
+	}
 	if r.Settings.Fault != "" {
 		p.f("  %s\n", p.paint(yellow, "the reference component was broken on purpose: --fault="+string(r.Settings.Fault)))
 	}
@@ -204,7 +208,7 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 	p.title(b)
 	p.field("Rule", b.Title)
 	for _, ref := range b.Refs {
-		p.field("", fmt.Sprintf("%s: %q", ref, ref.Quote))
+		p.field("", fmt.Sprintf("%s: %q", Basis(ref), ref.Quote))
 		if ref.URL != "" {
 			p.field("", ref.URL)
 		}
@@ -247,7 +251,7 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 		p.field("Check", f.Check+": "+f.Actual)
 		for _, c := range f.Evidence {
 			if !c.Met() {
-				p.field("", fmt.Sprintf("too little evidence: %s %s, needs %s", thousands(c.N), c.Name, thousands(c.Floor)))
+				p.field("", fmt.Sprintf("too little evidence: %s, needs %s", counted(c), thousands(c.Floor)))
 			}
 		}
 		p.culprits(b, f)
@@ -346,7 +350,7 @@ func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 func evidence(cs []spec.Count) string {
 	var out []string
 	for _, c := range cs {
-		s := thousands(c.N) + " " + c.Name
+		s := counted(c)
 		switch {
 		case c.Floor == 0:
 		case c.Met():
@@ -429,8 +433,15 @@ func (p *page) scenarios() {
 			p.field("Fault", string(s.Fault))
 		}
 		if x := s.Timing; x.Wall > 0 {
-			p.f("  took %s, %s of them before the disruption; its clients and backends used %s of CPU\n",
-				x.Wall.D().Round(time.Second), x.Gate.D().Round(time.Second), x.CPU.D().Round(100*time.Millisecond))
+			took := "took " + x.Wall.D().Round(time.Second).String()
+			if x.Gate > 0 {
+				took += fmt.Sprintf(", %s of them before the disruption", x.Gate.D().Round(time.Second))
+			}
+			// One that was stopped early tells of no CPU.
+			if x.CPU > 0 {
+				took += fmt.Sprintf("; its clients and backends used %s of CPU", x.CPU.D().Round(100*time.Millisecond))
+			}
+			p.f("  %s\n", took)
 		}
 		if s.Error != "" {
 			p.field("Broken", s.Error)
@@ -462,6 +473,7 @@ func (p *page) clocks(s *v1alpha1.Scenario) {
 		return
 	}
 	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
+	gaps := false
 	fmt.Fprintf(t, "  terminated\tnode\tT_del\tD\tT_endpoint\tT_lastnew\tT_exit\tT_net\tK\texit code\n")
 	for i := range s.Terminations {
 		x := &s.Terminations[i]
@@ -469,19 +481,29 @@ func (p *page) clocks(s *v1alpha1.Scenario) {
 		for _, in := range []*v1alpha1.Instant{x.Drain, x.Endpoint, x.LastNew, x.Exit, x.Net, x.Kill} {
 			cells = append(cells, instant(in, x.Deletion))
 		}
-		code := "?"
+		code := unseen
 		if x.ExitCode != nil {
 			code = fmt.Sprint(*x.ExitCode)
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", strings.Join(cells, "\t"), code)
+		cells = append(cells, code)
+		gaps = gaps || slices.Contains(cells, unseen)
+		fmt.Fprintf(t, "  %s\n", strings.Join(cells, "\t"))
 	}
 	t.Flush()
+	note := "T_del counts from the recording's begin, the other instants from T_del"
+	if gaps {
+		note += "; " + unseen + ": nobody saw it"
+	}
+	p.wrap("  ", note)
 }
+
+// unseen stands for what nobody saw.
+const unseen = "?"
 
 func instant(in, zero *v1alpha1.Instant) string {
 	switch {
 	case in == nil:
-		return "?"
+		return unseen
 	case zero == nil:
 		return offset(in.At.D())
 	}
@@ -520,12 +542,17 @@ func (p *page) egress() {
 	p.f("%s\n", p.paint(bold, "Nothing left the machine"))
 	p.f("  %s dials to addresses of deleted pods ended as 'no route to host' (%s from the same node, %s from another)\n",
 		thousands(e.NoRouteSameNode+e.NoRouteOtherNode), thousands(e.NoRouteSameNode), thousands(e.NoRouteOtherNode))
-	p.f("  the host's guard rule counted a probe: IPv4 %d to %d, IPv6 %d to %d\n", e.GuardV4.Before, e.GuardV4.After, e.GuardV6.Before, e.GuardV6.After)
+	p.wrap("  ", "a dial past all pod routes was stopped by the host's own rule, the guard, whose counter rose: "+
+		guard("IPv4", e.GuardV4)+", "+guard("IPv6", e.GuardV6))
 	p.f("  the same capture filter saw %s packets on %s and %s on the cluster's bridge\n", thousands(e.OuterPackets), e.OuterInterface, thousands(e.BridgePackets))
 	for _, n := range e.Notes {
 		p.wrap("  note: ", n)
 	}
 	p.f("\n")
+}
+
+func guard(family string, c v1alpha1.GuardCounter) string {
+	return fmt.Sprintf("%s from %d to %d", family, c.Before, c.After)
 }
 
 func (p *page) verdict() {

@@ -5,6 +5,7 @@ package text
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,6 +113,26 @@ func count(n int, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
+// singular are the nouns that evidence is counted in.
+var singular = map[string]string{
+	"answers": "answer", "attempts": "attempt", "connections": "connection", "deletions": "deletion", "dials": "dial",
+	"endpoints": "endpoint", "entries": "entry", "evictions": "eviction", "hooks": "hook", "kills": "kill",
+	"kube-proxies": "kube-proxy", "outages": "outage", "pods": "pod", "pushes": "push", "requests": "request",
+	"restarts": "restart", "SIGTERMs": "SIGTERM", "states": "state", "streams": "stream", "terminations": "termination",
+}
+
+// counted writes evidence: "12 pods seen", "1 pod seen".
+func counted(c spec.Count) string {
+	words := strings.Fields(c.Name)
+	if c.N == 1 {
+		// The first noun is what is counted: "new connections offered to pods".
+		if i := slices.IndexFunc(words, func(w string) bool { return singular[w] != "" }); i >= 0 {
+			words[i] = singular[words[i]]
+		}
+	}
+	return thousands(c.N) + " " + strings.Join(words, " ")
+}
+
 // offset writes an instant of the timeline: +12.345s.
 func offset(d time.Duration) string { return fmt.Sprintf("%+.3fs", d.Seconds()) }
 
@@ -135,4 +156,13 @@ func ms(d v1alpha1.Duration) string {
 	default:
 		return fmt.Sprintf("%.2fs", v.Seconds())
 	}
+}
+
+// Basis names what a rule rests on. "project" is the document of a rule for
+// which no norm exists.
+func Basis(r spec.Ref) string {
+	if r.Doc == "project" {
+		r.Doc = "our own rule"
+	}
+	return r.String()
 }

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
+	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -153,6 +155,16 @@ func TestList(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.stdout, "pod.accept-after-sigterm") {
 		t.Errorf("exit %d\n%s", got.code, got.stdout)
 	}
+	for line := range strings.Lines(got.stdout) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"LEVEL", "exit-on-sigterm  ", "echo: leaves at SIGTERM", "endpoints, pod, rollout"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in\n%s", want, got.stdout)
+		}
+	}
 	got = lastcall(t, spec.Pass, "list", "-o", "json")
 	var all []struct {
 		ID, Level, Scenario string
@@ -180,10 +192,15 @@ func TestList(t *testing.T) {
 func TestExplain(t *testing.T) {
 	for _, b := range behaviour.Catalogue() {
 		got := lastcall(t, spec.Pass, "explain", b.ID)
-		for _, want := range []string{b.Title, b.Why, b.Causes, b.Fix, b.Refs[0].Doc} {
+		for _, want := range []string{b.Title, b.Why, b.Causes, b.Fix, text.Basis(b.Refs[0]), "The words", "A stream's name is"} {
 			// It is broken into lines.
 			if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), strings.Join(strings.Fields(want), " ")) {
 				t.Errorf("%s: no %q in\n%s", b.ID, want, got.stdout)
+			}
+		}
+		for _, bad := range []string{"at least 0", "  project", "sigterm-again"} {
+			if strings.Contains(got.stdout, bad) {
+				t.Errorf("%s: %q in\n%s", b.ID, bad, got.stdout)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func explain(b behaviour.Behaviour) string {
 	f("%s (%s)\n%s\n", b.ID, b.Level, b.Title)
 	f("\nThe rule\n")
 	for _, r := range b.Refs {
-		s.WriteString(text.Wrap("  ", fmt.Sprintf("%s: %q", r, r.Quote)))
+		s.WriteString(text.Wrap("  ", fmt.Sprintf("%s: %q", text.Basis(r), r.Quote)))
 		if r.URL != "" {
 			f("  %s\n", r.URL)
 		}
@@ -46,17 +46,21 @@ func explain(b behaviour.Behaviour) string {
 	} {
 		f("\n%s\n%s", part.title, text.Wrap("  ", part.text))
 	}
-	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), b.Disrupt)
+	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), done(b.Disrupt))
 	for _, p := range b.Traffic {
 		f("    %s, %g/s\n", p.Key(), p.Rate)
 	}
 	for _, c := range b.Checks {
 		s.WriteString(text.Wrap("  Check: ", c.Name+": "+c.Expected))
 		for _, fl := range c.Floors {
+			if fl.N == 0 {
+				continue // it is counted, and no verdict waits for it
+			}
 			f("    needs at least %d: %s\n", fl.N, fl.Name)
 		}
 	}
 	f("  Needs: %s\n", joined(b.Needs))
+	about := s.String()
 	f("\nSee it fail\n")
 	for _, name := range b.BrokenBy {
 		does := ""
@@ -67,5 +71,6 @@ func explain(b behaviour.Behaviour) string {
 		}
 		f("  lastcall run --behaviours %s --fault %s%s\n", b.ID, name, does)
 	}
+	f("\nThe words\n%s", legend(about, b.Traffic))
 	return s.String()
 }

@@ -8,10 +8,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -45,7 +45,7 @@ func catalogue() []entry {
 	for _, b := range all {
 		e := entry{
 			ID: b.ID, Title: b.Title, Level: b.Level, References: b.Refs, Profile: b.Profile,
-			Labels: b.Labels, Needs: b.Needs, Faults: b.BrokenBy, Disruption: b.Disrupt.String(),
+			Labels: b.Labels, Needs: b.Needs, Faults: b.BrokenBy, Disruption: done(b.Disrupt),
 			Why: b.Why, Causes: b.Causes,
 			// Both stages of this version have a kubelet and a service network.
 			Stages: []string{stageKind, stageCluster},
@@ -69,8 +69,11 @@ func newList() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the behaviours that the suite knows",
-		Args:  cobra.NoArgs,
+		Short: "List the behaviours that the suite knows, and the faults",
+		Long: `List the behaviours that the suite knows, and the faults that prove that it would
+see them broken. What a name begins with, pod, endpoints or rollout, is a label
+too: lastcall run --labels pod.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			switch format {
@@ -91,14 +94,47 @@ func newList() *cobra.Command {
 	return cmd
 }
 
+// columns is how wide the table may be.
+const columns = 120
+
+// table is for a terminal: what there is to choose from. The rest is in the
+// JSON form, and in what `lastcall explain` says.
 func table(w io.Writer, all []entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tLEVEL\tBASIS\tLABELS\tSCENARIO\tFAULTS THAT BREAK IT")
+	var b strings.Builder
+	wide := 0
 	for _, e := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Level, strings.Join(e.Basis, ", "),
-			strings.Join(e.Labels, ","), e.Scenario, joined(e.Faults))
+		wide = max(wide, len(e.ID))
 	}
-	return t.Flush()
+	row := func(level, id, title string) {
+		line := []rune(fmt.Sprintf("%-7s  %-*s  %s", level, wide, id, title))
+		if len(line) > columns {
+			line = append(line[:columns-3], '.', '.', '.')
+		}
+		b.WriteString(string(line) + "\n")
+	}
+	row("LEVEL", "BEHAVIOUR", "TITLE")
+	var areas []string
+	core := 0
+	for _, e := range all {
+		row(string(e.Level), e.ID, e.Title)
+		if area, _, _ := strings.Cut(e.ID, "."); !slices.Contains(areas, area) {
+			areas = append(areas, area)
+		}
+		if slices.Contains(e.Labels, "core") {
+			core++
+		}
+	}
+	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them); and the areas: %s\n", core, strings.Join(areas, ", "))
+	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME)\n")
+	wide = 0
+	for _, f := range behaviour.Faults() {
+		wide = max(wide, len(f.Name))
+	}
+	for _, f := range behaviour.Faults() {
+		b.WriteString(text.Wrap(fmt.Sprintf("%-*s  ", wide, f.Name), f.Component+": "+f.Does))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // page is the form of docs/catalogue.md.
@@ -112,21 +148,26 @@ func page(w io.Writer, all []entry) error {
 	fmt.Fprintf(&b, "%d behaviours: each with its level, the sentence that it rests on, and the faults that prove that the\nsuite would see it broken. `lastcall explain ID` says how each is tested, and how to mend what fails it.\n\n", len(all))
 	b.WriteString("| behaviour | level | rule | basis |\n|---|---|---|---|\n")
 	for _, e := range all {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", e.ID, anchor(e.ID), e.Level, cell(e.Title), cell(strings.Join(e.Basis, ", ")))
+		var basis []string
+		for _, doc := range e.Basis {
+			basis = append(basis, text.Basis(spec.Ref{Doc: doc}))
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", e.ID, anchor(e.ID), e.Level, cell(e.Title), cell(strings.Join(basis, ", ")))
 	}
 	b.WriteString("\n")
 	for _, e := range all {
 		fmt.Fprintf(&b, "## %s\n\n%s: %s.\n\n", e.ID, e.Level, strings.TrimSuffix(e.Title, "."))
 		for _, r := range e.References {
-			name := r.String()
+			name := text.Basis(r)
 			if r.URL != "" {
 				name = "[" + name + "](" + r.URL + ")"
 			}
 			fmt.Fprintf(&b, "> %s\n>\n> %s\n\n", r.Quote, name)
 		}
 		fmt.Fprintf(&b, "Why: %s\n\nWhat usually breaks it: %s\n\n", e.Why, e.Causes)
-		fmt.Fprintf(&b, "- Labels: %s. Needs: %s. Stages: %s.\n- Scenario: `%s`: %s.\n- Broken on purpose by:\n",
-			strings.Join(e.Labels, ", "), joined(e.Needs), strings.Join(e.Stages, ", "), e.Scenario, e.Disruption)
+		area, _, _ := strings.Cut(e.ID, ".")
+		fmt.Fprintf(&b, "- Labels: %s. Needs: %s. Stages: %s.\n- Done: %s.\n- Broken on purpose by:\n",
+			strings.Join(append([]string{area}, e.Labels...), ", "), joined(e.Needs), strings.Join(e.Stages, ", "), e.Disruption)
 		for _, f := range e.Faults {
 			fmt.Fprintf(&b, "  - `%s` (%s)\n", f, does[f])
 		}

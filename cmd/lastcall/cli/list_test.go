@@ -36,6 +36,9 @@ func TestCataloguePage(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", b.ID, w, part)
 			}
 		}
+		if strings.Contains(part, "Labels: .") {
+			t.Errorf("%s: an empty list of labels in\n%s", b.ID, part)
+		}
 		if strings.Contains(part, " ()") {
 			t.Errorf("%s: a fault without a description in\n%s", b.ID, part)
 		}

@@ -57,7 +57,7 @@ func (p *progress) plan(dir string) {
 		if s.Fault != "" {
 			broken = " under " + string(s.Fault)
 		}
-		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, s.Disrupt, broken, strings.Join(s.Behaviours, ", ")))
+		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, done(s.Disrupt), broken, strings.Join(s.Behaviours, ", ")))
 	}
 }
 
