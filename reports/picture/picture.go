@@ -5,6 +5,7 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -28,17 +29,27 @@ var (
 	green = color.RGBA{R: 0x8f, G: 0xcf, B: 0x9a, A: 0xff}
 	red   = color.RGBA{R: 0xd6, G: 0x1f, B: 0x1f, A: 0xff}
 	dark  = color.RGBA{R: 0x33, G: 0x33, B: 0x33, A: 0xff}
+	// purple is what the suite did.
+	purple = color.RGBA{R: 0x7b, G: 0x3f, B: 0xb0, A: 0xff}
 )
 
-// WritePNG draws the scenario. From the top: a bar for each termination, from
-// the deletion to the exit, with the marks D, E (the endpoint says
-// terminating) and X (the process is gone); then a lane for each stream, green
-// where all attempts of 100 ms went well, and a red tick as tall as the share
-// of those that failed.
+// caption says what the marks and colours mean.
+const caption = "seconds from T0; D draining begins, E endpoint terminating, X process gone, K its grace period ends; dashed: what the suite did\n" +
+	"green: 100 ms with attempts that went well; red: with failures, each where it failed. Failures at a pod after its listener closed are expected."
+
+// WritePNG draws the scenario. From the top: what the suite did, each a line
+// through all that is below; a bar for each termination, from the deletion to
+// the exit, with the marks D, E (the endpoint says terminating), X (the process
+// is gone) and, where it was seen, K; then a lane for each stream, green where
+// attempts of 100 ms went well, and a red tick as tall as the share of those
+// that failed, at the instant at which they failed.
 func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
 	p := plot.New()
 	p.Title.Text = s.Name + ": " + s.Disruption
-	p.X.Label.Text = "seconds from T0; marks: D draining begins, E endpoint terminating, X process gone; red: failures per 100 ms"
+	p.X.Label.Text = caption
+	p.X.Label.TextStyle.Font.Size = vg.Points(9)
+	p.Y.Tick.Label.Font.Size = vg.Points(8)
+	p.Y.Label.Text = " " // without it the longest name loses its first letter
 	p.X.Tick.Marker = plot.DefaultTicks{}
 
 	lanes := append(terminations(s), streams(t, s)...)
@@ -52,10 +63,21 @@ func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
 	if len(names) > 0 {
 		p.NominalY(names...)
 	}
-	p.Y.Min, p.Y.Max = -0.6, float64(len(lanes))-0.4
 	p.X.Min, p.X.Max = span(lanes)
+	for _, l := range lanes {
+		// K is after the exit, most of the time after all that was recorded.
+		l.mark = slices.DeleteFunc(l.mark, func(m mark) bool { return m.at.Seconds() > p.X.Max })
+	}
+	head := &above{base: float64(len(lanes)) - 0.3}
+	for _, a := range acts(t) {
+		if at := a.at.Seconds(); at >= p.X.Min && at <= p.X.Max {
+			head.acts = append(head.acts, a)
+		}
+	}
+	p.Add(head)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(lanes))-0.4+0.5*(rows+0.4)
 
-	height := 3*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
+	height := 4*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
 	c, err := p.WriterTo(32*vg.Centimeter, height, "png")
 	if err != nil {
 		return fmt.Errorf("draw scenario %s: %w", s.Name, err)
@@ -100,11 +122,16 @@ func (l *lane) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	style := p.X.Tick.Label
 	style.Font.Size = vg.Points(7)
-	style.XAlign = draw.XCenter
-	for _, m := range l.mark {
-		at := x(m.at.Seconds())
-		c.StrokeLine2(draw.LineStyle{Color: dark, Width: vg.Points(1)}, at, y(l.y-0.4), at, y(l.y+0.2))
-		c.FillText(style, vg.Point{X: at, Y: y(l.y + 0.22)}, m.text)
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	for i := 0; i < len(l.mark); {
+		at, text := x(l.mark[i].at.Seconds()), ""
+		// What is too near to be told apart is written together: "DE".
+		for ; i < len(l.mark) && x(l.mark[i].at.Seconds())-at < vg.Points(7); i++ {
+			text += l.mark[i].text
+			here := x(l.mark[i].at.Seconds())
+			c.StrokeLine2(draw.LineStyle{Color: dark, Width: vg.Points(1)}, here, y(l.y-0.4), here, y(l.y+0.2))
+		}
+		c.FillText(style, vg.Point{X: at, Y: y(l.y + 0.22)}, text)
 	}
 }
 
@@ -131,11 +158,12 @@ func terminations(s *v1alpha1.Scenario) []*lane {
 		for _, m := range []struct {
 			in   *v1alpha1.Instant
 			text string
-		}{{t.Drain, "D"}, {t.Endpoint, "E"}, {t.Exit, "X"}} {
+		}{{t.Drain, "D"}, {t.Endpoint, "E"}, {t.Exit, "X"}, {t.Kill, "K"}} {
 			if m.in != nil {
 				l.mark = append(l.mark, mark{at: m.in.At.D(), text: m.text})
 			}
 		}
+		slices.SortStableFunc(l.mark, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
 		out = append(out, l)
 	}
 	return out
@@ -150,20 +178,28 @@ func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
 		if bins[x.Stream] == nil {
 			bins[x.Stream] = map[time.Duration]tally{}
 		}
+		failed := x.Failed() && x.Outcome != timeline.Cancelled
+		// A slow reply that is cut was sent seconds before, when all was well.
 		at := x.Start.Truncate(bin)
+		if failed {
+			at = max(x.Start, x.End).Truncate(bin)
+		}
 		n := bins[x.Stream][at]
 		n.all++
-		if x.Failed() && x.Outcome != timeline.Cancelled {
+		if failed {
 			n.failed++
 		}
 		bins[x.Stream][at] = n
 	}
+	names := pods(t, s)
 	var out []*lane
 	for name, byTime := range bins {
-		l := &lane{name: label(name, s)}
+		l := &lane{name: label(name, names)}
 		var good, bad []bar
 		for at, n := range byTime {
-			good = append(good, bar{from: at, to: at + bin, tall: 0.35, fill: green})
+			if n.failed < n.all {
+				good = append(good, bar{from: at, to: at + bin, tall: 0.35, fill: green})
+			}
 			if n.failed > 0 {
 				// The least tick is tall enough to be seen.
 				tall := 0.4 + 0.6*float64(n.failed)/float64(n.all)
@@ -191,18 +227,35 @@ func joined(bars []bar) []bar {
 	return out
 }
 
-// label puts the pod's name where a stream's own name has its UID.
-func label(stream string, s *v1alpha1.Scenario) string {
-	flow, uid, direct := strings.Cut(stream, "@")
-	if !direct {
-		return stream
+// pods are the names of the pods, by UID.
+func pods(t *timeline.Timeline, s *v1alpha1.Scenario) map[string]string {
+	out := map[string]string{}
+	for _, e := range t.EventsOf(timeline.PodSeen, "") {
+		out[e.Subject] = e.Name
 	}
 	for i := range s.Terminations {
-		if s.Terminations[i].UID == uid {
-			return flow + "@" + s.Terminations[i].Pod
-		}
+		out[s.Terminations[i].UID] = s.Terminations[i].Pod
 	}
-	return flow + "@" + uid[:min(8, len(uid))]
+	return out
+}
+
+// tail is how much of a node's name is shown: nodes differ at the end.
+const tail = 12
+
+// label puts the pod's name where a stream's own name has its UID.
+func label(stream string, pods map[string]string) string {
+	flow, at, named := strings.Cut(stream, "@")
+	if !named {
+		return stream
+	}
+	if pod := pods[at]; pod != "" {
+		return flow + "@" + pod
+	}
+	if len(at) > tail {
+		at = at[len(at)-tail:]
+		at = "..." + at[max(0, strings.Index(at, "-")):]
+	}
+	return flow + "@" + at
 }
 
 // span is the time that the lanes cover, in seconds.

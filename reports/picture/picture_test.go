@@ -36,6 +36,15 @@ func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
 			}
 		}
 		t.Samples = append(t.Samples, service, direct)
+		for _, node := range []string{"lastcall-worker", "lastcall-worker2"} {
+			t.Samples = append(t.Samples, timeline.Sample{Stream: "nodeport-local/http1/new/get@" + node, Start: now, Outcome: timeline.OK})
+		}
+	}
+	for _, e := range []struct {
+		at   float64
+		what string
+	}{{7.9, "delete"}, {9.9, "sigterm-again"}, {14, "delete"}, {14.1, "restart-kube-proxy"}, {19.9, "control-plane-outage"}} {
+		t.Events = append(t.Events, timeline.Event{At: at(e.at).At.D(), Kind: timeline.Disruption, Attrs: map[string]string{"what": e.what}})
 	}
 	return t, s
 }
@@ -55,7 +64,7 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var red, green int
+	var red, green, purple int
 	for y := range img.Bounds().Max.Y {
 		for x := range img.Bounds().Max.X {
 			switch r, g, bl, _ := img.At(x, y).RGBA(); {
@@ -63,11 +72,13 @@ func TestWritePNG(t *testing.T) {
 				red++
 			case r < 0xa000 && g > 0xb000 && bl < 0xb000:
 				green++
+			case r > g+0x1000 && bl > r+0x1000:
+				purple++
 			}
 		}
 	}
-	if red == 0 || green == 0 {
-		t.Errorf("%d red and %d green pixels", red, green)
+	if red == 0 || green == 0 || purple == 0 {
+		t.Errorf("%d red, %d green and %d purple pixels", red, green, purple)
 	}
 }
 
