@@ -47,6 +47,9 @@ func Read(r io.Reader) (*v1alpha1.ConformanceReport, error) {
 	if err := yaml.Unmarshal(b, &head); err != nil {
 		return nil, fmt.Errorf("this is no report: %w", err)
 	}
+	if head.APIVersion == v1alpha1.APIVersion && head.Kind == "" {
+		return nil, errors.New("the report ends too early: it has no kind")
+	}
 	if head.APIVersion != v1alpha1.APIVersion || head.Kind != v1alpha1.Kind {
 		return nil, fmt.Errorf("this is no report: it is %q %q, not %q %q",
 			head.APIVersion, head.Kind, v1alpha1.APIVersion, v1alpha1.Kind)

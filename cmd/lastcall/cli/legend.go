@@ -21,6 +21,7 @@ var instants = []meaning{
 	{"T_del", "the API server shows the pod's deletion"},
 	{"D", "the pod was told to stop: its preStop hook or SIGTERM reached it"},
 	{"T_endpoint", "its endpoint is published as terminating"},
+	{"T(serving=false)", "its endpoint says that it serves no more"},
 	{"T_lastnew", "the last new connection that reached it"},
 	{"T_exit", "its process is gone"},
 	{"T_net", "its network interface is gone"},
@@ -71,7 +72,7 @@ func legend(about string, traffic []load.Profile) string {
 	var used []meaning
 	for _, m := range instants {
 		// A letter is a word of ours where no other letter touches it: "[D, D+P]".
-		if regexp.MustCompile(`(^|[^A-Za-z_])` + m.word + `([^A-Za-z_]|$)`).MatchString(about) {
+		if regexp.MustCompile(`(^|[^A-Za-z_])` + regexp.QuoteMeta(m.word) + `([^A-Za-z_]|$)`).MatchString(about) {
 			used = append(used, m)
 		}
 	}
