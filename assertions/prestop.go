@@ -27,14 +27,16 @@ type hook struct {
 
 // hookOf is the instance's hook, as it says itself.
 func hookOf(c Case, uid string) (hook, bool) {
-	for _, e := range c.Timeline.EventsOf(timeline.DrainHook, uid) {
-		takes, err := time.ParseDuration(e.Attrs["takes"])
-		if err != nil {
-			takes = 0
-		}
-		return hook{begin: e.At, end: e.At + takes, fails: e.Attrs["fails"] == "true"}, true
+	hooks := c.Timeline.EventsOf(timeline.DrainHook, uid)
+	if len(hooks) == 0 {
+		return hook{}, false
 	}
-	return hook{}, false
+	e := hooks[0]
+	takes, err := time.ParseDuration(e.Attrs["takes"])
+	if err != nil {
+		takes = 0
+	}
+	return hook{begin: e.At, end: e.At + takes, fails: e.Attrs["fails"] == "true"}, true
 }
 
 // sigterm is when SIGTERM reached the instance, as it says itself: where its

@@ -160,7 +160,7 @@ func TestDelayedAnswerIsTooLate(t *testing.T) {
 func idler(t *testing.T, proto load.Protocol, idle func() time.Duration, closed func(c *net.TCPConn)) string {
 	t.Helper()
 	return accept(t, func(_ int, c *net.TCPConn) {
-		next := func() error { return nil }
+		var next func() error
 		if proto == load.H2C {
 			p, err := newPeer(c)
 			if err != nil {
