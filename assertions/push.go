@@ -49,8 +49,7 @@ func PushDrainsNothing() Check {
 			g.untouchedPods(c.Timeline, first, end)
 			sent := 0
 			for _, s := range c.Timeline.Samples {
-				// The scout is the suite's own look at the way there.
-				if s.End < first || s.Start > end || word(s, 3) == "" {
+				if s.End < first || s.Start > end || scouts(s) {
 					continue
 				}
 				sent++
@@ -124,7 +123,7 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
 	for _, s := range c.Timeline.Samples {
-		if !onKeptConns(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+		if !onKeptConns(s) || scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
 		l := link{s.Stream, s.Conn}

@@ -414,7 +414,7 @@ func TestPushDrainsNothing(t *testing.T) {
 		}, want: spec.Pass},
 		{name: "the suite's own scout", spoil: func(s *scene) {
 			i := uint64(0)
-			s.streamTo("scout", 4, 15*sec, func(x *timeline.Sample) {
+			s.streamTo("scout/service/http1/new/get", 4, 15*sec, func(x *timeline.Sample) {
 				i++
 				x.Conn = i
 				fail(x, timeline.Refused)
@@ -422,8 +422,8 @@ func TestPushDrainsNothing(t *testing.T) {
 		}, want: spec.Pass},
 		{name: "before the first push", spoil: func(s *scene) { s.saw(9*sec, timeline.PodDeletion, "old-1", nil) }, want: spec.Pass},
 		{name: "a pod of the suite's own", spoil: func(s *scene) {
-			s.saw(sec, timeline.PodSeen, "scout", map[string]string{"owner": ""})
-			s.saw(11*sec, timeline.PodDeletion, "scout", nil)
+			s.saw(sec, timeline.PodSeen, "scout/service/http1/new/get", map[string]string{"owner": ""})
+			s.saw(11*sec, timeline.PodDeletion, "scout/service/http1/new/get", nil)
 		}, want: spec.Pass},
 		{name: "two pushes were refused", spoil: func(s *scene) {
 			n := 0
