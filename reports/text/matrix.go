@@ -59,15 +59,22 @@ func (p *page) matrix() {
 		}
 	}
 	p.f("\n")
-	if len(m.Problems) == 0 {
+	if len(m.Problems)+len(m.Doubts) == 0 {
 		p.f("No hole, and every cell is as it was written down before.\n\n")
 		return
 	}
-	p.f("%s\n", p.paint(red, "What is wrong with it"))
-	for _, problem := range m.Problems {
-		p.wrap("  - ", problem)
+	list := func(colour, title string, all []string) {
+		if len(all) == 0 {
+			return
+		}
+		p.f("%s\n", p.paint(colour, title))
+		for _, what := range all {
+			p.wrap("  - ", what)
+		}
+		p.f("\n")
 	}
-	p.f("\n")
+	list(red, "What is wrong with it", m.Problems)
+	list(yellow, "What proves nothing, for or against the suite", m.Doubts)
 }
 
 func cell(row v1alpha1.MatrixRow, id string) string {

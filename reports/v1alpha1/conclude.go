@@ -54,6 +54,9 @@ func (r *ConformanceReport) Conclude() {
 		// It shows something about the suite: each cell is as it was written
 		// down, or the suite can't be believed.
 		verdict, shown = spec.Worse(verdict, spec.Pass), true
+		if len(r.Matrix.Doubts) > 0 {
+			verdict = spec.Worse(verdict, spec.Inconclusive)
+		}
 		if len(r.Matrix.Problems) > 0 {
 			verdict = spec.Worse(verdict, spec.Fail)
 		}

@@ -238,6 +238,9 @@ type Matrix struct {
 	// Problems are cells that are not as they were written down, holes, and
 	// behaviours that nothing tells apart. None may be left.
 	Problems []string `json:"problems,omitempty"`
+	// Doubts are cells that are Inconclusive and were not meant to be: they
+	// prove nothing, for or against the suite.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // MatrixRow is one fault.

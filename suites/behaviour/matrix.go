@@ -66,11 +66,14 @@ func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Ma
 }
 
 // holes are the behaviours that no fault of theirs killed, and, in a whole
-// matrix, pairs in one scenario that fail under the same faults.
+// matrix, pairs in one scenario that fail under the same faults. What a doubt
+// is about already is no hole.
 func (j *judgement) holes(m *v1alpha1.Matrix) []string {
 	failed := map[string]map[spec.Fault]bool{}
+	doubtful := map[string]bool{}
 	for _, row := range m.Rows {
 		for _, c := range row.Cells {
+			doubtful[c.Behaviour] = doubtful[c.Behaviour] || c.Verdict == spec.Inconclusive && c.Expected != spec.Inconclusive
 			if failed[c.Behaviour] == nil {
 				failed[c.Behaviour] = map[spec.Fault]bool{}
 			}
@@ -87,7 +90,7 @@ func (j *judgement) holes(m *v1alpha1.Matrix) []string {
 				continue
 			}
 			own := slices.ContainsFunc(b.BrokenBy, func(f spec.Fault) bool { return failed[id][f] })
-			if !own {
+			if !own && !doubtful[id] {
 				out = append(out, fmt.Sprintf("%s: no fault of its own killed it", id))
 			}
 		}
@@ -99,7 +102,7 @@ func (j *judgement) holes(m *v1alpha1.Matrix) []string {
 		for _, ids := range together {
 			for i, a := range ids {
 				for _, b := range ids[i+1:] {
-					if !apart(failed[a], failed[b]) {
+					if !apart(failed[a], failed[b]) && !doubtful[a] && !doubtful[b] {
 						out = append(out, fmt.Sprintf("%s and %s share a scenario, and no fault fails just one of them", a, b))
 					}
 				}

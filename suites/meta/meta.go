@@ -85,6 +85,8 @@ func Check(m *v1alpha1.Matrix, kills map[spec.Fault][]string) {
 				m.Problems = append(m.Problems, fmt.Sprintf("%s under %s: ", c.Behaviour, row.Fault)+fmt.Sprintf(format, args...))
 			}
 			switch {
+			case c.Verdict == spec.Inconclusive && want.Verdict != spec.Inconclusive:
+				m.Doubts = append(m.Doubts, fmt.Sprintf("%s under %s: Inconclusive, expected %s. %s", c.Behaviour, row.Fault, want.Verdict, c.Reason))
 			case c.Verdict != want.Verdict:
 				wrong("%s, expected %s. %s", c.Verdict, want.Verdict, c.Reason)
 			case !strings.Contains(c.Reason, want.Reason):
