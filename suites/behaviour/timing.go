@@ -10,9 +10,14 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
+// standing is what the cluster and the runner take by themselves, in cores, as
+// the machine's own account of the scenarios that ran alone says.
+const standing = 0.2
+
 // capacity is how much of the machine the scenarios that run side by side may
-// take together, in cores.
-func capacity() float64 { return float64(runtime.NumCPU()) * share }
+// take together, in cores: with more, one's pods that went up were felt by
+// another's clients.
+func capacity() float64 { return float64(runtime.NumCPU())*share - standing }
 
 // Predict is about how long recording the scenarios of a plan takes, or those
 // that are left of it: what runs alone, and then what runs side by side.
