@@ -57,8 +57,9 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 test: ## the project's own tests
 	$(GO) test ./...
 
+# One package at a time: many of the tests are about time.
 race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
-	$(GO) test -race ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
+	$(GO) test -race -p 1 ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
 
 # What each fault must do stands in suites/meta/expected, written before the
 # first run with it.

@@ -59,7 +59,7 @@ func answer(id string, n int64, lines ...string) string {
 func TestHTTP1Outcomes(t *testing.T) {
 	get := load.Profile{Protocol: load.HTTP1, Op: load.Get}
 	chunked := load.Profile{Protocol: load.HTTP1, Op: load.Chunked, Takes: 10 * time.Millisecond}
-	up := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: 200 * time.Millisecond}
+	up := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: 500 * time.Millisecond}
 	cont := load.Profile{Protocol: load.HTTP1, Op: load.Continue, Takes: 20 * time.Millisecond}
 	ok := "200 OK"
 	for name, c := range map[string]struct {
@@ -219,7 +219,7 @@ func noRetry(t *testing.T, p load.Profile, c carrier, w want, start func(request
 	var requests atomic.Int64
 	s := testStream(start(&requests), p)
 	if w.outcome == timeline.Timeout {
-		s.Timeout = time.Second
+		s.Timeout = 2 * time.Second
 	}
 	samples := record(t, s, 5)
 	for _, s := range samples {

@@ -95,7 +95,7 @@ const unlimited = 1<<31 - 1
 
 func TestH2COutcomes(t *testing.T) {
 	get := load.Profile{Protocol: load.H2C, Op: load.Get}
-	up := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: 200 * time.Millisecond}
+	up := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: 500 * time.Millisecond}
 	cont := load.Profile{Protocol: load.H2C, Op: load.Continue, Takes: 20 * time.Millisecond}
 	for name, c := range map[string]struct {
 		p    load.Profile
