@@ -36,6 +36,10 @@ import (
 // answer, far shorter than anybody would wait.
 const attemptTimeout = 10 * time.Second
 
+// probeCPU is what a probe may count on, in thousandths of a core: a generator
+// that has to wait for its turn can't keep a schedule.
+const probeCPU = 250
+
 // afterGone is how long the direct streams to a pod that is gone go on: they
 // show that nothing answers at its address any more, and what it is that does
 // not.
@@ -110,7 +114,7 @@ func (g *ground) open(ctx context.Context) error {
 		}
 		objects = append(objects, svc)
 	}
-	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName}
+	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName, CPU: probeCPU}
 	scout := deploy.Probe{Name: scoutName, Node: s.workers[0], Credentials: secretName}
 	if s.cfg.Ours {
 		p.HostPort, scout.HostPort = g.port, g.port+1
