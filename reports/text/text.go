@@ -146,6 +146,9 @@ func (p *page) head() {
 		when += " (" + r.Suite.Revision[:12] + ")"
 	}
 	p.f("%s\n", when)
+	if l := r.Environment.Load; l != nil && l.Stolen >= 0.02 {
+		p.f("  %s\n", p.paint(yellow, fmt.Sprintf("%.0f%% of this machine's CPU time was taken by others on its host: what is inconclusive may be for that", 100*l.Stolen)))
+	}
 	prop := "  P (propagation window) " + r.Settings.P.String()
 	m := r.Propagation
 	if m != nil {

@@ -128,6 +128,9 @@ type Image struct {
 type Load struct {
 	Begin float64 `json:"begin"`
 	End   float64 `json:"end"`
+	// Stolen is the share of the machine's CPU time that its host gave to
+	// others during the run (steal, proc(5)), from 0 to 1.
+	Stolen float64 `json:"stolen,omitempty"`
 }
 
 // Settings are what the run was asked for.

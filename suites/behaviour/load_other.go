@@ -9,3 +9,6 @@ func loadAverage() float64 { return 0 }
 
 // busy is known on Linux only.
 func busy() float64 { return 0 }
+
+// stolen is known on Linux only.
+func stolen() (seconds, of float64) { return 0, 0 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,6 +176,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		return fmt.Errorf("the cache of recordings: %w", err)
 	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
+	stole, of := stolen()
 	r.run.Report.Environment = env
 	if err := r.save(); err != nil {
 		return err
@@ -192,6 +194,9 @@ func (r *Recorder) Record(ctx context.Context) error {
 		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run was stopped: %v", context.Cause(ctx)))
 	}
 	env.Load.End = loadAverage()
+	if s, all := stolen(); all > of {
+		env.Load.Stolen = math.Round(1000*(s-stole)/(all-of)) / 1000
+	}
 	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
 	return r.save()
 }
