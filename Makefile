@@ -55,7 +55,7 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 	bin/lastcall report compare $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))); [ -z "$$failed" ]
 
 test: ## the project's own tests
-	$(GO) test ./...
+	$(GO) test -p 1 ./...
 
 # One package at a time: many of the tests are about time.
 race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
