@@ -319,21 +319,31 @@ func entry(b Behaviour) v1alpha1.Behaviour {
 	}
 }
 
-// verdicts judges every behaviour of every recording, in order of the IDs.
-func (j *judgement) verdicts() ([]v1alpha1.Behaviour, error) {
+// judge judges all behaviours of one recording.
+func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Behaviour, error) {
 	var out []v1alpha1.Behaviour
-	blind := j.blind()
+	for _, id := range r.meta.Scenario.Behaviours {
+		b, ok := Find(id)
+		if !ok {
+			return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
+		}
+		out = append(out, r.judge(b.In(j.profile), blind))
+	}
+	return out, nil
+}
+
+// verdicts judges every behaviour of every recording, in order of the IDs.
+func (j *judgement) verdicts(blind func(string) string) ([]v1alpha1.Behaviour, error) {
+	var out []v1alpha1.Behaviour
 	for _, r := range j.recs {
 		if j.ofMatrix(r) {
 			continue
 		}
-		for _, id := range r.meta.Scenario.Behaviours {
-			b, ok := Find(id)
-			if !ok {
-				return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
-			}
-			out = append(out, r.judge(b.In(j.profile), blind))
+		judged, err := j.judge(r, blind)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, judged...)
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
@@ -341,7 +351,8 @@ func (j *judgement) verdicts() ([]v1alpha1.Behaviour, error) {
 
 // fill writes verdicts and evidence into a report.
 func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
-	verdicts, err := j.verdicts()
+	blind := j.blind()
+	verdicts, err := j.verdicts(blind)
 	if err != nil {
 		return err
 	}
@@ -381,9 +392,9 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	}
 	report.Timing = nil
 	if run.Matrix != Whole { // some of whose recordings may be of another day
-		report.Timing = j.timings(report.Settings.P.D(), to.Sub(from))
+		report.Timing = j.timings(report.Scenarios, report.Settings.P.D(), to.Sub(from))
 	}
-	if report.Matrix, err = j.matrix(run.Matrix, j.blind()); err != nil {
+	if report.Matrix, err = j.matrix(run.Matrix, blind); err != nil {
 		return err
 	}
 	report.Propagation = nil

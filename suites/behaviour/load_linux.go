@@ -17,32 +17,19 @@ func loadAverage() float64 {
 	return float64(info.Loads[0]) / scale
 }
 
-// stolen is how much CPU the machine's host has given to others since the boot,
-// and of how much, in core seconds; 0 where nobody knows.
-func stolen() (seconds, of float64) {
+// cpuTime is the machine's own account since its boot, in core seconds: what was
+// used (idling and waiting for disks left out), what of that its host gave to
+// others, and all there was. All are 0 where nobody knows.
+func cpuTime() (busy, stolen, all float64) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	stat, err := fs.Stat()
 	if err != nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	c := stat.CPUTotal
-	return c.Steal, c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal + c.Idle + c.Iowait
-}
-
-// busy is how much CPU the machine has used since it booted, in core seconds,
-// idling and waiting for disks left out; 0 where nobody knows.
-func busy() float64 {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0
-	}
-	stat, err := fs.Stat()
-	if err != nil {
-		return 0
-	}
-	c := stat.CPUTotal
-	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	return busy, c.Steal, busy + c.Idle + c.Iowait
 }

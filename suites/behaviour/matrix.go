@@ -36,13 +36,12 @@ func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Ma
 			}
 			rows[fault] = row
 		}
-		for _, id := range r.meta.Scenario.Behaviours {
-			b, ok := Find(id)
-			if !ok {
-				return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
-			}
-			v := r.judge(b.In(j.profile), blind)
-			cell := v1alpha1.MatrixCell{Behaviour: id, Scenario: v.Scenario, Verdict: v.Verdict, Reason: v.Reason}
+		judged, err := j.judge(r, blind)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range judged {
+			cell := v1alpha1.MatrixCell{Behaviour: v.ID, Scenario: v.Scenario, Verdict: v.Verdict, Reason: v.Reason}
 			for _, f := range v.Findings {
 				if f.Verdict == spec.Fail {
 					cell.Culprits += len(f.Culprits) + f.MoreCulprits

@@ -128,9 +128,9 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	return r, nil
 }
 
-// WithControl adds the control to a selection that lacks it: without it every
+// withControl adds the control to a selection that lacks it: without it every
 // stream is blind (rule 8).
-func WithControl(selected []Behaviour) []Behaviour {
+func withControl(selected []Behaviour) []Behaviour {
 	for _, b := range selected {
 		if b.Level == spec.Control {
 			return selected
@@ -176,7 +176,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		return fmt.Errorf("the cache of recordings: %w", err)
 	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
-	stole, of := stolen()
+	_, stolenBefore, allBefore := cpuTime()
 	r.run.Report.Environment = env
 	if err := r.save(); err != nil {
 		return err
@@ -194,8 +194,8 @@ func (r *Recorder) Record(ctx context.Context) error {
 		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run was stopped: %v", context.Cause(ctx)))
 	}
 	env.Load.End = loadAverage()
-	if s, all := stolen(); all > of {
-		env.Load.Stolen = math.Round(1000*(s-stole)/(all-of)) / 1000
+	if _, stolen, all := cpuTime(); all > allBefore {
+		env.Load.Stolen = math.Round(1000*(stolen-stolenBefore)/(all-allBefore)) / 1000
 	}
 	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
 	return r.save()
@@ -276,7 +276,7 @@ func next(waiting []Scenario, first bool, free float64, running int) int {
 	if len(waiting) == 0 {
 		return -1
 	}
-	if first || alone(1, waiting[0]) {
+	if first || waiting[0].Disrupt.NodeWide() {
 		if running == 0 {
 			return 0
 		}
@@ -285,22 +285,25 @@ func next(waiting []Scenario, first bool, free float64, running int) int {
 	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
 		goesUp, _ := takes(s)
-		return !alone(1, s) && goesUp <= free+grain
+		return !s.Disrupt.NodeWide() && goesUp <= free+grain
 	})
 }
 
 // record records one scenario and leaves its Meta beside its history. It calls
 // up when the topology stands and the load is steady.
 func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
-	meta := Meta{Scenario: s, From: time.Now().UTC(), BusyFrom: busy()}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ended[s.Name] = true
+	}()
+	meta := Meta{Scenario: s, From: time.Now().UTC()}
+	meta.BusyFrom, _, _ = cpuTime()
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
 	kept, err := r.cfg.Cache.take(s, dir)
 	if kept {
 		r.say(s.Name, "recorded before, under the same components, behaviours and suite", n, 0, 0)
-		r.mu.Lock()
-		r.ended[s.Name] = true
-		r.mu.Unlock()
 		return
 	}
 	if err == nil {
@@ -312,7 +315,8 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	if err == nil {
 		err = r.recordIn(ctx, dir, &meta, n, up)
 	}
-	meta.To, meta.BusyTo = time.Now().UTC(), busy()
+	meta.To = time.Now().UTC()
+	meta.BusyTo, _, _ = cpuTime()
 	switch {
 	case err == nil:
 		meta.Ended = true
@@ -328,9 +332,6 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	if err != nil {
 		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
 	}
-	r.mu.Lock()
-	r.ended[s.Name] = true
-	r.mu.Unlock()
 }
 
 func (r *Recorder) fault(err error) {

@@ -95,14 +95,15 @@ func (g *ground) open(ctx context.Context) error {
 	}
 	g.outside = &outside{ctx: g.ctx, emit: func(x timeline.Sample) { g.sink.Emit(timeline.Record{Sample: &x}, 0) }}
 	app := g.app()
-	objects := []runtime.Object{g.scope.Deployment(app)}
+	dep := g.scope.Deployment(app)
+	objects := []runtime.Object{dep}
 	if app.Budget > 0 {
 		objects = append(objects, g.scope.DisruptionBudget(app))
 	}
 	liar := known(slicewriter.Faults(), g.scenario.Fault)
 	writer := slicewriter.Writer{
 		Client: s.cs, Namespace: g.scope.Namespace, Port: deploy.WorkPort, Fault: g.scenario.Fault, MinReady: app.MinReady,
-		Selector: metav1.FormatLabelSelector(g.scope.Deployment(app).Spec.Selector),
+		Selector: metav1.FormatLabelSelector(dep.Spec.Selector),
 	}
 	for _, v := range g.views() {
 		svc := g.scope.Service(app, v)
