@@ -109,6 +109,15 @@ var (
 	ShutNode = disrupt.Disruption{Kind: disrupt.NodeShutdown, Targets: 1}
 )
 
+// How the balancer that stages put behind the path Balanced looks at each node's
+// health check port: every period, and a node is out after so many failures in a
+// row. As eager as the defaults of clouds allow, so that a drain of some seconds
+// can outlast it.
+const (
+	BalancerPeriod    = time.Second
+	BalancerThreshold = 2
+)
+
 // DeafClients drops every failed sample before it is recorded, as a client
 // does that retries behind your back. It breaks the suite itself.
 // Must fail: pod.abrupt-death.

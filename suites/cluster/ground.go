@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -177,13 +176,6 @@ func known(faults []fixtures.Fault, f spec.Fault) bool {
 	return slices.ContainsFunc(faults, func(k fixtures.Fault) bool { return k.Name == f })
 }
 
-// How the suite's balancer looks at health ports: as eager as the defaults of
-// clouds allow, so that a drain of some seconds can outlast it.
-const (
-	balancerPeriod    = time.Second
-	balancerThreshold = 2
-)
-
 // balance starts the balancer, where traffic goes through one.
 func (g *ground) balance(ctx context.Context) error {
 	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
@@ -191,7 +183,7 @@ func (g *ground) balance(ctx context.Context) error {
 	}
 	ports := g.ways.services[viewOf(load.Balanced)].Spec
 	cfg := balancer.Config{
-		Listen: "127.0.0.1:0", Period: balancerPeriod, Threshold: balancerThreshold,
+		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold,
 		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 	}
 	for _, t := range nodesOf(g.targets) {
@@ -258,19 +250,11 @@ func (g *ground) join(name, uid string) {
 	}
 	g.mu.Lock()
 	g.direct[uid] = names
-	g.targets = append(g.targets, deploy.Instance{Name: name, UID: uid, IP: pod.Status.PodIP, IPs: addresses(pod), Node: pod.Spec.NodeName})
+	g.targets = append(g.targets, deploy.InstanceOf(pod, nil))
 	g.mu.Unlock()
 	if err := g.probe.Start(g.ctx, some...); err != nil && g.ctx.Err() == nil {
 		g.lost("probe", err)
 	}
-}
-
-func addresses(pod *corev1.Pod) []string {
-	var out []string
-	for _, ip := range pod.Status.PodIPs {
-		out = append(out, ip.IP)
-	}
-	return out
 }
 
 // buried notes the addresses of a target that is gone.

@@ -12,14 +12,6 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// The load balancer that stages put behind the path Balanced: it looks at each
-// node's health check port every period, and takes a node out after so many
-// failures in a row.
-const (
-	balancerPeriod    = time.Second
-	balancerThreshold = 2
-)
-
 // KEP-1669, Motivation: "there can be a small window of time where old pods on
 // a node are terminating (hence not "Ready") but the load balancer has not
 // probed kube-proxy's healthCheckNodePort yet."
@@ -50,7 +42,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
 		{Path: load.HealthPort, Protocol: load.HTTP1, Conns: load.New, Op: load.Check, Rate: 5},
 	},
-	Checks:     []assertions.Check{assertions.LocalRollout(balancerPeriod, balancerThreshold)},
+	Checks:     []assertions.Check{assertions.LocalRollout(behaviour.BalancerPeriod, behaviour.BalancerThreshold)},
 	BrokenBy:   []spec.Fault{slicewriter.DropTerminating},
 	Resolution: 60 * time.Millisecond,
 })
