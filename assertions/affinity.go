@@ -23,7 +23,6 @@ func AffinityMoves() Check {
 	return Check{
 		Name:     "new connections of a client with ClientIP affinity after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection of a client that stuck to a pod reaches it later than P after its EndpointSlice said that it terminates",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "terminations of the pod that the client stuck to", N: 1, Reason: "the client sticks to one of three pods, and each is deleted once"},
 			{Name: "per such termination: new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: floorStuck, Reason: "shows that the client stuck to it; no rate is concluded from it"},
@@ -65,9 +64,9 @@ func AffinityMoves() Check {
 					}
 					late++
 					if reached {
-						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client still reached the terminating pod", ms(s.Start-from))
+						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client still reached the terminating pod", ms(s.Start-from))
 					} else {
-						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client failed: %s", ms(s.Start-from), describe(s))
+						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client failed: %s", ms(s.Start-from), describe(s))
 					}
 				}
 				if !held {

@@ -24,7 +24,6 @@ func ServesOnceReady() Check {
 	return Check{
 		Name:     "the first new connection through the Service to each new pod",
 		Expected: "within P of its readiness, and so before minReadySeconds have made it available, each new pod gets new connections through the Service",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per new pod: new connections offered to the Service within P of its readiness", N: floor},
 			{Name: "per new pod: requests on reused connections", N: 0, Reason: "only a new connection can go to a pod that is new"},
@@ -69,7 +68,7 @@ func ServesOnceReady() Check {
 				}
 				g.least("new connections offered to the Service within P of a new pod's readiness", p.name, offered, floor)
 				if first == 0 || first > until {
-					g.culprit(until, p.name, "", "ready for P, and no new connection through the Service had reached it: %s; %s", whenFirst(first, at), whenListed(c.Timeline, p.uid, at))
+					g.late(c, until, p.name, "", "ready for P, and no new connection through the Service had reached it: %s; %s", whenFirst(first, at), whenListed(c.Timeline, p.uid, at))
 					continue
 				}
 				slowest = max(slowest, first-at)
@@ -90,7 +89,6 @@ func WaitsForAvailable() Check {
 	return Check{
 		Name:     "each deletion of a ready pod against the others that are available",
 		Expected: "a rolling update deletes a pod only while replicas less maxUnavailable of the others have been ready for minReadySeconds, up to the grain of the API's timestamps",
-		Timed:    true,
 		Floors: []Floor{{
 			Name: "deletions of ready pods", N: floor,
 			Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
@@ -129,13 +127,8 @@ func WaitsForAvailable() Check {
 					}
 				}
 				need := says.replicas - says.unavailable
-				missed := starved(c, d.left, d.left)
-				switch {
-				case available >= need:
-				case missed != "":
-					g.doubt("%s was deleted while %d of the other pods were available, and %s", d.name, available, missed)
-				default:
-					g.culprit(d.left, d.name, "", "deleted while %d of the other pods were available, and the Deployment promises %d; the youngest, %s, had been ready for %s of %s",
+				if available < need {
+					g.late(c, d.left, d.name, "", "deleted while %d of the other pods were available, and the Deployment promises %d; the youngest, %s, had been ready for %s of %s",
 						available, need, youngest.name, ms(d.left-young), says.minReady)
 				}
 			}

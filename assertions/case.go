@@ -78,10 +78,6 @@ type Check struct {
 	// Expected is what is accepted, in one sentence.
 	Expected string
 	Floors   []Floor
-	// Timed: it blames somebody for when something happened. A machine that is
-	// starved makes everything late, the kubelet's, kube-proxy's and the
-	// controllers' work too, and nobody can be blamed for that.
-	Timed bool
 	// Judge answers. It fills what it saw; Name and Expected are set by Run.
 	Judge func(Case) spec.Finding
 }
@@ -90,24 +86,7 @@ type Check struct {
 func (k Check) Run(c Case) spec.Finding {
 	f := k.Judge(c)
 	f.Check, f.Expected = k.Name, k.Expected
-	if k.Timed && f.Verdict == spec.Fail {
-		if why := allStarved(c, f.Culprits); why != "" {
-			f.Verdict, f.Actual = spec.Inconclusive, fmt.Sprintf("%s, but %s", f.Actual, why)
-		}
-	}
 	return f
-}
-
-// allStarved says that the machine was starved around each of the culprits;
-// "" if it was not around one of them.
-func allStarved(c Case, culprits []spec.Culprit) string {
-	why := ""
-	for _, x := range culprits {
-		if why = starved(c, x.At, x.At); why == "" {
-			return ""
-		}
-	}
-	return why
 }
 
 // gather collects a check's evidence and comes to its verdict: a violation

@@ -149,7 +149,6 @@ func ComesBack() Check {
 	return Check{
 		Name:     "the pod after its restart",
 		Expected: "the pod is ready again within 15 s after its container runs again, and serves every new connection from then on for P",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "restarts", N: 3, Reason: "a restart is one event: what it led to is counted in connections"},
 			{Name: "per restart: new connections dialled at the pod within P of its being ready", N: floorNew},
@@ -172,7 +171,7 @@ func ComesBack() Check {
 				switch {
 				case r.Ready.Known() && r.Ready.At <= limit:
 				case end > limit:
-					g.culprit(limit, r.Name, "", "the container was running again at D + %s, and 15 s later the pod was not ready", ms(r.Running.At-r.Drain.At))
+					g.late(c, limit, r.Name, "", "the container was running again at D + %s, and 15 s later the pod was not ready", ms(r.Running.At-r.Drain.At))
 					continue
 				default:
 					g.doubt("%s was not ready again when the recording ended, %s after its restart", r.Name, ms(end-r.Running.At))
@@ -199,7 +198,6 @@ func LivenessHolds() Check {
 	return Check{
 		Name:     "liveness during the drain",
 		Expected: "no liveness probe is answered with a failure from D on, and none fails while the pod accepts connections",
-		Timed:    true,
 		Floors: []Floor{{
 			Name: "per drain call: seconds from D to the listener's end", N: floor,
 			Reason: "absence can't be counted in requests: the kubelet asks once a second here, and three failures in a row are a restart",

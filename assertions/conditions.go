@@ -30,7 +30,6 @@ func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
 		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT, then gone; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; and terminating never goes back",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},
@@ -101,7 +100,7 @@ func (g *gather) life(c Case, t Termination, in seat, gap string) (live, termina
 	switch left := c.Tail - t.Gone.At; {
 	case gone || !t.Gone.Known() || gap != "":
 	case left > goneLimit:
-		g.culprit(t.Gone.At, name, "", "the pod was gone, and its endpoint was still there %s later", ms(left))
+		g.late(c, t.Gone.At, name, "", "the pod was gone, and its endpoint was still there %s later", ms(left))
 	default:
 		g.doubt("the recording ends before the endpoint of %s went", name)
 	}

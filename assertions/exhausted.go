@@ -31,7 +31,6 @@ func LosesOnlyOverlong() Check {
 	return Check{
 		Name:     "work and exit when the grace period does not suffice",
 		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and every request that is lost was in flight then and due to end later",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests of 20 s can only be had at a low rate: rate times the 14 s in which one can be begun that outlives the pod"},
 			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
@@ -59,13 +58,13 @@ func LosesOnlyOverlong() Check {
 						continue
 					case early:
 						lost++
-						g.culprit(s.End, t.Name, s.ID, "the process was gone at %s, with this in flight: %s", againstKill(exit, t.Kill), describe(s))
+						g.late(c, s.End, t.Name, s.ID, "the process was gone at %s, with this in flight: %s", againstKill(exit, t.Kill), describe(s))
 					case s.End < exit-t.Exit.Err-dueSlack:
 						lost++
 						g.culprit(s.End, t.Name, s.ID, "broke at D + %s, %s before the process was gone: %s", ms(s.End-t.Drain.At), ms(exit-s.End), describe(s))
 					case s.Start+takes(s) < exit-t.Exit.Err-dueSlack:
 						lost++
-						g.culprit(s.End, t.Name, s.ID, "was due %s before the process was gone: %s", ms(exit-s.Start-takes(s)), describe(s))
+						g.late(c, s.End, t.Name, s.ID, "was due %s before the process was gone: %s", ms(exit-s.Start-takes(s)), describe(s))
 					default:
 						due++
 					}
@@ -77,7 +76,7 @@ func LosesOnlyOverlong() Check {
 					hit++
 				}
 				if late := exit - t.Exit.Err - t.Kill; late > killLate {
-					g.culprit(exit, t.Name, "", "the process was there until %s", againstKill(exit, t.Kill))
+					g.late(c, exit, t.Name, "", "the process was there until %s", againstKill(exit, t.Kill))
 				}
 				for _, k := range slowStreams(c.Timeline) {
 					if d := takes(timeline.Sample{Stream: k}); d > t.Grace {
@@ -183,7 +182,6 @@ func EndpointGoes() Check {
 	return Check{
 		Name:     "the endpoint of the killed pod",
 		Expected: "no EndpointSlice of the Service lists the pod when the recording ends, P after its exit or later",
-		Timed:    true,
 		Floors:   []Floor{{Name: "endpoints seen to terminate", N: 1, Reason: "one pod is killed: its endpoint is one object, not a rate"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -218,7 +216,7 @@ func EndpointGoes() Check {
 				case end < t.Exit.At+t.Exit.Err+c.P:
 					g.doubt("the recording ends before P after the exit of %s", t.Name)
 				default:
-					g.culprit(end, t.Name, "", "the endpoint was still listed %s after the exit", ms(end-t.Exit.At))
+					g.late(c, end, t.Name, "", "the endpoint was still listed %s after the exit", ms(end-t.Exit.At))
 				}
 			}
 			g.needTerminations(c)

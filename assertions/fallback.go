@@ -105,7 +105,6 @@ func NeverUnready() Check {
 	return Check{
 		Name:     "new connections while all endpoints terminate and none serves",
 		Expected: "from T(serving = false) of the last pod + P until the first of them stops accepting, no new connection through the service network reaches a pod",
-		Timed:    true,
 		Floors: []Floor{
 			{
 				Name: "per path: new connections offered while no pod served", N: floor,
@@ -140,7 +139,7 @@ func NeverUnready() Check {
 						continue
 					}
 					reached++
-					g.culprit(s.Start, way.String(), s.ID, "T(serving=false) + %s: a new connection was let through to a pod that says it does not serve", ms(s.Start-w.unserving))
+					g.late(c, s.Start, way.String(), s.ID, "T(serving=false) + %s: a new connection was let through to a pod that says it does not serve", ms(s.Start-w.unserving))
 				}
 				g.count(way.String()+": new connections offered while no pod served", n, floor)
 			}
@@ -166,7 +165,6 @@ func NodeLeavesBalancer() Check {
 	return Check{
 		Name:     "the health check node port beside the node port of a node whose endpoints all terminate",
 		Expected: "while endpoints are ready the health check node port says 200; from T_endpoint + P on it says 503, and the node port still serves",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per node: answers of 200 before anything was disturbed", N: floorBefore, Reason: "a state that is asked for and no rate: balancers poll it every few seconds"},
 			{Name: "per node: answers of 503 after T_endpoint + P, while the node port served", N: floorSaid, Reason: "as above"},
@@ -199,7 +197,7 @@ func NodeLeavesBalancer() Check {
 						// Nobody says what it must answer then.
 					case !s.Failed():
 						wrong++
-						g.culprit(s.Start, node, s.ID, "T_endpoint + %s: the health check node port says 200, and all endpoints of the node terminate", ms(s.Start-from+c.P))
+						g.late(c, s.Start, node, s.ID, "T_endpoint + %s: the health check node port says 200, and all endpoints of the node terminate", ms(s.Start-from+c.P))
 					case s.Status == 503:
 						said++
 					default:

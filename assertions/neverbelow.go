@@ -79,27 +79,6 @@ type dip struct {
 	fewest  int
 }
 
-// starved says how much of its schedule the generator missed around a stretch
-// of time, if that is a tenth or more: then probes time out and controllers
-// lag for want of CPU, on a machine that the suite itself loads, and nobody
-// else can be blamed for it.
-func starved(c Case, from, to time.Duration) string {
-	missed, all := 0, 0
-	for _, s := range c.Timeline.Samples {
-		if s.Start < from-c.P || s.Start > to+c.P {
-			continue
-		}
-		all++
-		if s.Saturated {
-			missed++
-		}
-	}
-	if missed == 0 || 10*missed < all {
-		return ""
-	}
-	return fmt.Sprintf("the machine was starved: %d of %d requests missed their schedule", missed, all)
-}
-
 // instants are those at which the number of ready pods may have changed, in
 // order, from the begin on. What one update of the watch tells is one instant.
 func (r rollout) instants() []time.Duration {

@@ -21,7 +21,6 @@ func PrefersReady() Check {
 	return Check{
 		Name:     "new connections through the Service after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination: new connections offered to the Service in the target's window, after P", N: floor},
 			{Name: "per termination: requests on reused connections offered to the Service in the target's window", N: floor},
@@ -72,9 +71,9 @@ func PrefersReady() Check {
 					}
 					late++
 					if reached {
-						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service reached the terminating pod", ms(s.Start-from))
+						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service reached the terminating pod", ms(s.Start-from))
 					} else {
-						g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service failed: %s", ms(s.Start-from), describe(s))
+						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service failed: %s", ms(s.Start-from), describe(s))
 					}
 				}
 				if late > before {

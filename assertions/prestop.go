@@ -61,7 +61,6 @@ func HookEndsInSigterm() Check {
 	return Check{
 		Name:     "deletion, preStop hook and SIGTERM",
 		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes when it has ended and not before, and it comes although the hook failed",
-		Timed:    true,
 		Floors:   []Floor{{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -83,11 +82,11 @@ func HookEndsInSigterm() Check {
 					failed++
 				}
 				if d := h.begin - t.Del.At; d > kubeletWatch || d < -kubeletWatch {
-					g.culprit(h.begin, t.Name, "", "the hook was called at T_del %+.1f s", d.Seconds())
+					g.late(c, h.begin, t.Name, "", "the hook was called at T_del %+.1f s", d.Seconds())
 				}
 				switch {
 				case came && term < h.end-roughly:
-					g.culprit(term, t.Name, "", "SIGTERM came %s before the end of the hook", ms(h.end-term))
+					g.late(c, term, t.Name, "", "SIGTERM came %s before the end of the hook", ms(h.end-term))
 				case !came && t.Exit.Known():
 					g.culprit(t.Exit.At, t.Name, "", "the hook failed, and the process ended without a SIGTERM")
 				case !came:
@@ -150,7 +149,6 @@ func FinishesBeforeKill() Check {
 	return Check{
 		Name:     "work and exit against K",
 		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0, before the grace period ends (counted from the deletion, the hook's time included)",
-		Timed:    true,
 		Floors: []Floor{{
 			Name: "per termination and kind of request: under way during the drain", N: floor,
 			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",

@@ -70,7 +70,6 @@ func ReachesPublished() Check {
 	return Check{
 		Name:     "new connections through a Service with publishNotReadyAddresses",
 		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting",
-		Timed:    true,
 		Floors: []Floor{{
 			Name: "per termination: new connections offered in each half of that time", N: floor,
 			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
@@ -101,7 +100,7 @@ func ReachesPublished() Check {
 					}
 					total, reached = total+n, reached+hits
 					if hits == 0 && n >= floor {
-						g.culprit(half.To, t.Name, "", "T_endpoint + %s to + %s: none of %d new connections reached the terminating pod, and it accepted", ms(half.From-from+c.P), ms(half.To-from+c.P), n)
+						g.late(c, half.To, t.Name, "", "T_endpoint + %s to + %s: none of %d new connections reached the terminating pod, and it accepted", ms(half.From-from+c.P), ms(half.To-from+c.P), n)
 					}
 					g.least("new connections offered in half of the time from T_endpoint + P until it stopped accepting", t.Name, n, floor)
 				}
@@ -122,7 +121,6 @@ func NamesPublished() Check {
 	return Check{
 		Name:     "the answers to two headless names",
 		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than TTL + P after T_endpoint, and the address is dropped while the pod still runs",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
 			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},
@@ -169,7 +167,7 @@ func NamesPublished() Check {
 						if s.Start > known+recordTTL+c.P {
 							stale++
 							g.span(s.Start, s.Start)
-							g.culprit(s.Start, t.Name, s.ID, "T_endpoint + %s: the answer still holds the address of the terminating pod", ms(s.Start-known))
+							g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: the answer still holds the address of the terminating pod", ms(s.Start-known))
 						}
 					case name == pathHeadless && s.End < exit && s.Start > known+c.P:
 						without = append(without, s.Start)

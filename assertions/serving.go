@@ -22,7 +22,6 @@ func ServesWhileAccepting() Check {
 	return Check{
 		Name:     "`serving` of the endpoint against the listener",
 		Expected: "from D to D+P `serving` is true; it turns false before the listener closes, and no earlier than P + 3 s before it",
-		Timed:    true,
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod after D, until its listener closes", N: floorNew},
 		},
@@ -48,7 +47,7 @@ func ServesWhileAccepting() Check {
 				case unserving == 0 && closed == 0:
 					g.doubt("neither the listener's nor `serving`'s end of %s was seen", t.Name)
 				case !stays:
-					g.culprit(closed, t.Name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
+					g.late(c, closed, t.Name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
 				case unserving == 0 && gap != "":
 					// What was not seen may have been in the gap.
 				case unserving == 0 || (closed != 0 && unserving > closed):
@@ -56,11 +55,11 @@ func ServesWhileAccepting() Check {
 					if unserving != 0 {
 						when = fmt.Sprintf("%s before `serving` was false", ms(unserving-closed))
 					}
-					g.culprit(closed, t.Name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
+					g.late(c, closed, t.Name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
 				case unserving <= t.Drain.At+c.P && last > unserving:
-					g.culprit(unserving, t.Name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
+					g.late(c, unserving, t.Name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
 				case last-unserving > c.P+readinessLead:
-					g.culprit(unserving, t.Name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
+					g.late(c, unserving, t.Name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
 				}
 				if g.failures() == before {
 					g.least("new connections accepted after D", t.Name, n, floorNew)

@@ -109,6 +109,10 @@ var (
 	ShutNode = disrupt.Disruption{Kind: disrupt.NodeShutdown, Targets: 1}
 )
 
+// RaceDelay is the one-way delay of the paths on which races are looked for
+// besides: loopback hides them.
+const RaceDelay = 20 * time.Millisecond
+
 // How the balancer that stages put behind the path Balanced looks at each node's
 // health check port: every period, and a node is out after so many failures in a
 // row. As eager as the defaults of clouds allow, so that a drain of some seconds

@@ -39,6 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// in for a second at least.
 	Traffic: []load.Profile{
 		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
+		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20, Delay: behaviour.RaceDelay},
 		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
 		{Path: load.HealthPort, Protocol: load.HTTP1, Conns: load.New, Op: load.Check, Rate: 5},
 	},

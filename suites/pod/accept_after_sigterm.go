@@ -40,6 +40,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 10},
+		// A client that is far away dials before SIGTERM and arrives after it.
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10, Delay: behaviour.RaceDelay},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
 	},
 	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},

@@ -13,9 +13,6 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// raceDelay is the one-way delay of the paths on which races are looked for.
-const raceDelay = 20 * time.Millisecond
-
 // Kubernetes documentation, Performing a Rolling Update: "A rolling update
 // allows a Deployment update to take place with zero downtime."
 var _ = behaviour.Register(behaviour.Behaviour{
@@ -41,11 +38,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
 		// Loopback hides the race between a request and the close of the kept
 		// connection that it goes over: with 20 ms each way both pass on the way.
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
-		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
 	},
 	Pressure:   50,
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
@@ -58,11 +55,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Traffic: []load.Profile{
 			{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
 			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
-			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
 			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
 			{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
 			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
-			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: raceDelay},
+			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
 			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
 			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},
 			{Path: load.NodePort, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},

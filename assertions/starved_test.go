@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// A generator at 50/s that stood still: what it caught up with is saturated,
+// and what it left out is missing from the numbers.
+func TestStarved(t *testing.T) {
+	const slot = 20 * time.Millisecond
+	tests := map[string]struct {
+		still  time.Duration // from 20 s on
+		leaves bool          // overdue requests out
+		want   bool
+	}{
+		"never":                        {0, false, false},
+		"for 0.2 s":                    {200 * time.Millisecond, false, false},
+		"for 0.9 s, and caught up":     {900 * time.Millisecond, false, true},
+		"for 2.5 s, and left them out": {2500 * time.Millisecond, true, true},
+		"for 5 s, and left them out":   {5 * time.Second, true, true},
+		"for 20 s: no sample is near":  {20 * time.Second, true, true},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			tl := &timeline.Timeline{}
+			for k := range 60 * int(time.Second/slot) {
+				due := time.Duration(k) * slot
+				s := timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: due, Start: due}
+				if due >= 20*sec && due < 20*sec+x.still {
+					if x.leaves {
+						continue
+					}
+					s.Start, s.Saturated = 20*sec+x.still, true
+				}
+				tl.Samples = append(tl.Samples, s)
+			}
+			tl.Sort()
+			c := Case{Timeline: tl, P: 3 * sec}
+			at := 20*sec + x.still/2
+			if got := starved(c, at, at); (got != "") != x.want {
+				t.Errorf("starved: %q, want it: %v", got, x.want)
+			}
+			if got := starved(c, 50*sec, 50*sec); got != "" {
+				t.Errorf("starved long after: %q", got)
+			}
+		})
+	}
+}
