@@ -163,6 +163,9 @@ func sighting(ps []load.Profile) []load.Profile {
 			continue
 		}
 		p.Rate = min(p.Rate, 60)
+		if p.Path == load.Direct {
+			p.Rate = min(p.Rate, 20) // each target has its own, and every one dies
+		}
 		if p.Conns == load.Reused && p.Op == load.Get {
 			out = append(out, p)
 			p.Op, p.Takes, p.Rate = load.Slow, standIn, 0
