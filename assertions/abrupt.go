@@ -45,8 +45,8 @@ func SeesAbruptDeath() Check {
 			}
 			g.finding.Cause = "The suite can't see a death on that path: its client retries, its traffic never reached the victim, or the kill did not kill. What such a stream says of other behaviours is worth nothing."
 			return g.conclude(
-				fmt.Sprintf("all %d streams saw the death", len(keys)),
-				fmt.Sprintf("%d of %d streams did not see the death", g.failures(), len(keys)))
+				fmt.Sprintf("all streams saw the death (%d of %d)", len(keys), len(keys)),
+				fmt.Sprintf("streams that did not see the death: %d of %d", g.failures(), len(keys)))
 		},
 	}
 }
@@ -111,10 +111,12 @@ func Sighted(c Case) map[string]int {
 // failure (load.Profile.Sights): a lookup, or a look at a health check port.
 func absent(s timeline.Sample) bool { return asks(s) || scouts(s) }
 
-// scouts says whether a sample is of the suite's own look at the way there
-// (suites/cluster/scout.go), which ends before anything is recorded: a dial of
+// Scouts says whether a sample is of the suite's own look at the way there
+// (suites/cluster/scout.go), which dials no more when the load begins: a dial of
 // its may hang, which is what it is there for.
-func scouts(s timeline.Sample) bool { return strings.HasPrefix(s.Stream, "scout") }
+func Scouts(s timeline.Sample) bool { return strings.HasPrefix(s.Stream, "scout") }
+
+func scouts(s timeline.Sample) bool { return Scouts(s) }
 
 // asks says whether a sample asked about the pods instead of a pod: no ledger
 // has it.

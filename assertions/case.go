@@ -148,7 +148,11 @@ func (g *gather) conclude(passed, broken string) spec.Finding {
 	f := g.finding
 	for _, c := range f.Evidence {
 		if !c.Met() {
-			g.doubt("%s: %d, and at least %d are needed", c.Name, c.N, c.Floor)
+			are := "are"
+			if c.Floor == 1 {
+				are = "is"
+			}
+			g.doubt("%s: %d, and at least %d %s needed", c.Name, c.N, c.Floor, are)
 		}
 	}
 	switch {

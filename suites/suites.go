@@ -187,7 +187,7 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 		if err := recorder.Record(ctx); err != nil {
 			return nil, err
 		}
-		return behaviour.Finish(cfg.Out)
+		return recorder.Finish()
 	}
 	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
 	suiteConfig.Timeout = 6 * time.Hour
@@ -228,11 +228,13 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 			return nil, err
 		}
 	}
-	var stage behaviour.Stage
-	if cache.HasAll(behaviour.Plan(selected, how)) {
-		stage = cache.Stage()
-	} else if stage, err = open(ctx, cfg); err != nil {
-		return nil, err
+	// Whatever stands under that name may be another cluster than that of the
+	// recordings: each is held against it.
+	stage, whole := cache.Whole(behaviour.Plan(selected, how))
+	if !whole || clusterStands(ctx, cfg.Name) {
+		if stage, err = open(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
 		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache,

@@ -6,7 +6,9 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +44,8 @@ type Comparison struct {
 	Losses     []Loss      `json:"losses,omitempty"`
 	Streams    []Stream    `json:"streams,omitempty"`
 	// Worse are the behaviours that fail a run and whose verdict is worse in
-	// some report than in the first, or missing there.
+	// some report than in the first, or missing there; the cells of kill matrices
+	// that are, and the runs as a whole.
 	Worse []string `json:"worse,omitempty"`
 }
 
@@ -54,6 +57,14 @@ const (
 	NotSelected = "not selected"
 )
 
+// The levels of rows that are no behaviour's.
+const (
+	// LevelRun is a run's own verdict: of its errors and its controls too.
+	LevelRun spec.Level = "RUN"
+	// LevelCell is a cell of a kill matrix: what a behaviour made of a fault.
+	LevelCell spec.Level = "FAULT"
+)
+
 // Report is one report in short.
 type Report struct {
 	// Name says what tells this report from the others.
@@ -63,8 +74,9 @@ type Report struct {
 	Took    v1alpha1.Duration `json:"took,omitempty"`
 	Verdict spec.Verdict      `json:"verdict"`
 	Summary v1alpha1.Summary  `json:"summary"`
-	// Attempts and Failed are those of clients that come through a Service,
-	// in all recordings but the control's.
+	// Attempts and Failed are those of clients that come through a Service, on
+	// the ways on which it has all of its pods to choose from, in all recordings
+	// but the control's.
 	Attempts int `json:"attempts"`
 	Failed   int `json:"failed"`
 	// Judged and Lost are summed over the rules: a request that two rules
@@ -81,7 +93,8 @@ type Report struct {
 	parts []string
 	// setting is where it ran, as far as a finding depends on it.
 	setting setting
-	// spread is T_lastnew - T_endpoint of each termination.
+	// spread is T_lastnew - T_endpoint of each termination in which something
+	// else was ready.
 	spread []time.Duration
 }
 
@@ -91,7 +104,8 @@ type Difference struct {
 	Values []string `json:"values"`
 }
 
-// Behaviour is one behaviour, or a variant of it, in all reports.
+// Behaviour is one behaviour, or a variant of it, in all reports; or, by its
+// level, a run as a whole or a cell of a kill matrix.
 type Behaviour struct {
 	Name  string     `json:"name"`
 	Level spec.Level `json:"level"`
@@ -111,6 +125,10 @@ type Judged struct {
 	// Seen and Evidence are given where verdicts differ.
 	Seen     string       `json:"seen,omitempty"`
 	Evidence []spec.Count `json:"evidence,omitempty"`
+
+	// off says how far a cell is from what was written down of it: a behaviour
+	// that passes under its own fault is no better than one that fails.
+	off int
 }
 
 // Loss is what one check counted as lost.
@@ -186,9 +204,8 @@ func summary(i Input) Report {
 			}
 		}
 		for _, t := range s.Terminations {
-			if t.Endpoint != nil && t.LastNew != nil {
-				// None after T_endpoint took no time, and not less than none.
-				out.spread = append(out.spread, max(0, t.LastNew.At.D()-t.Endpoint.At.D()))
+			if t.Propagation != nil {
+				out.spread = append(out.spread, t.Propagation.D())
 			}
 		}
 	}
@@ -203,12 +220,19 @@ func summary(i Input) Report {
 	return out
 }
 
+// services are the paths (load.Path) on which a Service has all of its pods to
+// choose from, so that nothing need fail while one of them is ready. On the
+// others it may be right that an attempt fails: they ask for one instance or one
+// node (direct, nodeport-local, service-local), are given pods that don't serve
+// (publishing), or put a question about the pods (health, headless). The scout's
+// own dials are no client's.
+var services = []string{"service", "sticky", "nodeport", "balanced"}
+
 // throughService says whether a stream's clients let a Service choose who
-// answers. The others ask for one instance or one node, and are refused when
-// it has gone.
+// answers.
 func throughService(stream string) bool {
 	path, _, named := strings.Cut(stream, "/")
-	return named && path != "direct" && !strings.Contains(stream, "@")
+	return named && slices.Contains(services, path) && !strings.Contains(stream, "@")
 }
 
 // foreign says whether a recording is of something that was broken on purpose
@@ -246,15 +270,34 @@ func position[T any](all *[]T, is func(*T) bool, fresh func() T) *T {
 
 func (c *Comparison) behaviours(in []Input) {
 	for n, i := range in {
+		add := func(name string, level spec.Level, j *Judged) {
+			row := position(&c.Behaviours,
+				func(x *Behaviour) bool { return x.Name == name },
+				func() Behaviour { return Behaviour{Name: name, Level: level, Judged: make([]*Judged, len(in))} })
+			row.Judged[n] = j
+		}
 		for k := range i.Report.Behaviours {
 			b := &i.Report.Behaviours[k]
-			row := position(&c.Behaviours,
-				func(x *Behaviour) bool { return x.Name == b.Name() },
-				func() Behaviour {
-					return Behaviour{Name: b.Name(), Level: b.Level, Judged: make([]*Judged, len(in))}
-				})
-			row.Judged[n] = judged(b)
+			add(b.Name(), b.Level, judged(b))
 		}
+		if m := i.Report.Matrix; m != nil {
+			for _, row := range m.Rows {
+				for _, cell := range row.Cells {
+					add(fmt.Sprintf("%s under %s", cell.Behaviour, row.Fault), LevelCell, judgedCell(cell))
+				}
+			}
+		}
+		add(wholeRun(i.Report), LevelRun, judgedRun(i.Report))
+	}
+	// What only one run was asked for, there is nothing to hold against.
+	c.Behaviours = slices.DeleteFunc(c.Behaviours, func(b Behaviour) bool {
+		others := slices.DeleteFunc(slices.Clone(b.Judged), func(j *Judged) bool { return j == nil })
+		return b.Level == LevelRun && len(others) < 2
+	})
+	// Where all were asked for the same, nobody need be told what.
+	isRun := func(b Behaviour) bool { return b.Level == LevelRun }
+	if at := slices.IndexFunc(c.Behaviours, isRun); at >= 0 && !slices.ContainsFunc(c.Behaviours[at+1:], isRun) {
+		c.Behaviours[at].Name = aWholeRun
 	}
 	for i := range c.Behaviours {
 		b := &c.Behaviours[i]
@@ -273,9 +316,9 @@ func (c *Comparison) behaviours(in []Input) {
 			case (j == nil) != (first == nil):
 				b.Changed = true
 				b.Worse = b.Worse || n > 0 && at == 0 && j == nil
-			case j != nil && j.Verdict != first.Verdict:
+			case j != nil && (j.Verdict != first.Verdict || j.off != first.off):
 				b.Changed = true
-				b.Worse = b.Worse || at == 0 && worse(first.Verdict, j.Verdict)
+				b.Worse = b.Worse || at == 0 && b.worse(first, j)
 			}
 		}
 		if !b.Changed {
@@ -286,7 +329,7 @@ func (c *Comparison) behaviours(in []Input) {
 			}
 		}
 		// A control that fails takes away what the rest leans on.
-		if b.Worse && (b.Level == spec.Must || b.Level == spec.Control) {
+		if b.Worse && slices.Contains([]spec.Level{spec.Must, spec.Control, LevelCell, LevelRun}, b.Level) {
 			c.Worse = append(c.Worse, b.Name)
 		}
 	}
@@ -310,12 +353,15 @@ func (b *Behaviour) absent(in []Input) {
 			continue
 		}
 		b.Absent[n] = NotSelected
-		is := in[n].Report.Settings
+		if b.Level == LevelRun {
+			continue
+		}
+		is, kind := in[n].Report.Settings, matrixOf(in[n].Report)
 		id, _, _ := strings.Cut(b.Name, "[")
-		asked := len(is.Labels)+len(is.Selected) == 0 || slices.Contains(is.Selected, id)
+		asked := b.Level != LevelCell && kind == "" && (len(is.Labels)+len(is.Selected) == 0 || slices.Contains(is.Selected, id))
 		for k, other := range in {
 			was := other.Report.Settings
-			asked = asked || b.Judged[k] != nil && slices.Equal(is.Labels, was.Labels) && slices.Equal(is.Selected, was.Selected)
+			asked = asked || b.Judged[k] != nil && kind == matrixOf(other.Report) && slices.Equal(is.Labels, was.Labels) && slices.Equal(is.Selected, was.Selected)
 		}
 		if asked {
 			b.Absent[n] = Missing
@@ -338,6 +384,71 @@ func weight(b Behaviour) int {
 // not tried.
 func worse(was, is spec.Verdict) bool {
 	return is != was && is != spec.Skipped && is != spec.Pass && spec.Worse(was, is) == is
+}
+
+func (b *Behaviour) worse(was, is *Judged) bool {
+	if b.Level == LevelCell {
+		return is.off > was.off
+	}
+	return worse(was.Verdict, is.Verdict)
+}
+
+// matrixOf is the kind of a run's kill matrix; "" for a run about a system.
+func matrixOf(r *v1alpha1.ConformanceReport) string {
+	if r.Matrix == nil {
+		return ""
+	}
+	return r.Matrix.Kind
+}
+
+// aWholeRun is the name of the row of LevelRun.
+const aWholeRun = "the run as a whole"
+
+// wholeRun names a run as a whole by what it was asked for: the verdict of
+// another selection, or of a stricter run, is another verdict.
+func wholeRun(r *v1alpha1.ConformanceReport) string {
+	what := slices.Concat(r.Settings.Labels, r.Settings.Selected)
+	if kind := matrixOf(r); kind != "" {
+		what = append(what, kind+" matrix")
+	}
+	if r.Settings.Strict {
+		what = append(what, "strict")
+	}
+	if len(what) == 0 {
+		return aWholeRun
+	}
+	return aWholeRun + " (" + strings.Join(what, ", ") + ")"
+}
+
+func judgedRun(r *v1alpha1.ConformanceReport) *Judged {
+	s := r.Summary
+	seen := []string{fmt.Sprintf("%d passed, %d failed, %d inconclusive, %d error, %d skipped", s.Passed, s.Failed, s.Inconclusive, s.Errors, s.Skipped)}
+	if m := r.Matrix; m != nil {
+		seen = append(seen, fmt.Sprintf("matrix: %s, %s", plural(len(m.Problems), "problem", "problems"), plural(len(m.Doubts), "doubt", "doubts")))
+	}
+	for _, c := range r.Controls {
+		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
+			seen = append(seen, strings.TrimSpace(fmt.Sprintf("control %s %s", c.Name, cmp.Or(c.Client, c.Path)))+": "+c.Verdict.String())
+		}
+	}
+	return &Judged{Verdict: r.Verdict, Seen: strings.Join(append(seen, r.Errors...), "; ")}
+}
+
+func judgedCell(c v1alpha1.MatrixCell) *Judged {
+	j := &Judged{Verdict: c.Verdict, Seen: c.Reason}
+	switch {
+	case c.Doubt || c.Verdict == spec.Inconclusive && c.Expected != spec.Inconclusive:
+		j.off = 1
+	case c.Verdict != c.Expected:
+		j.off = 2
+	}
+	if j.Seen == "" && c.Verdict == spec.Fail {
+		j.Seen = plural(c.Culprits, "culprit", "culprits")
+	}
+	if j.off > 0 {
+		j.Seen = strings.TrimSuffix(fmt.Sprintf("expected %s: %s", c.Expected, j.Seen), ": ")
+	}
+	return j
 }
 
 func judged(b *v1alpha1.Behaviour) *Judged {

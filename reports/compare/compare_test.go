@@ -52,9 +52,13 @@ func slower(d time.Duration) func(*v1alpha1.ConformanceReport) {
 	return func(r *v1alpha1.ConformanceReport) {
 		for i := range r.Scenarios {
 			for k := range r.Scenarios[i].Terminations {
-				if at := r.Scenarios[i].Terminations[k].LastNew; at != nil {
-					at.At += v1alpha1.Duration(d)
+				t := &r.Scenarios[i].Terminations[k]
+				if t.LastNew == nil || t.Endpoint == nil {
+					continue
 				}
+				t.LastNew.At += v1alpha1.Duration(d)
+				took := max(0, t.LastNew.At-t.Endpoint.At)
+				t.Propagation = &took
 			}
 		}
 		r.Propagation.Median += v1alpha1.Duration(d)
@@ -180,6 +184,7 @@ func withConnections(in []compare.Input) []compare.Input {
 }
 
 func TestWorse(t *testing.T) {
+	const run0 = "the run as a whole"
 	for _, tc := range []struct {
 		name          string
 		first, second func(*v1alpha1.ConformanceReport)
@@ -187,13 +192,13 @@ func TestWorse(t *testing.T) {
 		worse         []string
 	}{
 		{"the same", nil, nil, 0, nil},
-		{"fails", nil, loses(1, 1), 1, []string{"rollout.zero-failed"}},
-		{"mended", loses(1, 1), nil, 1, nil},
-		{"less sure", nil, judge("pod.inflight-completes", spec.Inconclusive, "too little"), 1, []string{"pod.inflight-completes"}},
+		{"fails", nil, loses(1, 1), 2, []string{"rollout.zero-failed", run0}},
+		{"mended", loses(1, 1), nil, 2, nil},
+		{"less sure", nil, judge("pod.inflight-completes", spec.Inconclusive, "too little"), 2, []string{"pod.inflight-completes", run0}},
 		{"skipped", nil, judge("pod.inflight-completes", spec.Skipped, "not here"), 1, nil},
-		{"skipped before", judge("rollout.zero-failed", spec.Skipped, "not here"), loses(1, 1), 1, []string{"rollout.zero-failed"}},
+		{"skipped before", judge("rollout.zero-failed", spec.Skipped, "not here"), loses(1, 1), 2, []string{"rollout.zero-failed", run0}},
 		{"broke", judge("pod.inflight-completes", spec.Inconclusive, "too little"),
-			judge("pod.inflight-completes", spec.Error, "broke"), 1, []string{"pod.inflight-completes"}},
+			judge("pod.inflight-completes", spec.Error, "broke"), 2, []string{"pod.inflight-completes", run0}},
 		{"a vanished behaviour", nil, func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[1:] }, 1, []string{"endpoints.conditions"}},
 		{"a behaviour that was not selected", nil, func(r *v1alpha1.ConformanceReport) {
 			r.Behaviours, r.Settings.Labels = r.Behaviours[1:], []string{"other"}
@@ -208,8 +213,12 @@ func TestWorse(t *testing.T) {
 		{"a behaviour that the first did not select", func(r *v1alpha1.ConformanceReport) {
 			r.Behaviours, r.Settings.Labels = r.Behaviours[:6], []string{"other"}
 		}, loses(1, 1), 0, nil},
-		{"a new behaviour that fails", func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[:6] }, loses(1, 1), 1, nil},
-		{"a blind control", nil, judge("pod.abrupt-death", spec.Fail, "blind"), 1, []string{"pod.abrupt-death"}},
+		{"a new behaviour that fails", func(r *v1alpha1.ConformanceReport) { r.Behaviours = r.Behaviours[:6] }, loses(1, 1), 2, []string{run0}},
+		{"a blind control", nil, judge("pod.abrupt-death", spec.Fail, "blind"), 2, []string{"pod.abrupt-death", run0}},
+		{"a run that broke", nil, func(r *v1alpha1.ConformanceReport) { r.Errors = []string{"the egress guard leaks"} }, 1, []string{run0}},
+		{"a stricter run", nil, func(r *v1alpha1.ConformanceReport) {
+			r.Settings.Strict, r.Errors = true, []string{"the egress guard leaks"}
+		}, 0, nil},
 		{"a warning", should, func(r *v1alpha1.ConformanceReport) { should(r); loses(1, 1)(r) }, 1, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -228,6 +237,99 @@ func TestWorse(t *testing.T) {
 				t.Error("what changed comes first")
 			}
 		})
+	}
+}
+
+// A cell is held against what was written down of it: that a fault is noticed no
+// more is worse, and that a behaviour passes is not better.
+func TestWorseCells(t *testing.T) {
+	fails := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Fail, Expected: spec.Fail, Culprits: 3}
+	passes := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Pass, Expected: spec.Fail}
+	doubt := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Inconclusive, Expected: spec.Fail, Doubt: true, Reason: "starved"}
+	elsewise := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Inconclusive, Expected: spec.Inconclusive, Doubt: true}
+	meant := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Inconclusive, Expected: spec.Inconclusive}
+	whole := func(kind string, cells ...v1alpha1.MatrixCell) compare.Input {
+		return run(t, func(r *v1alpha1.ConformanceReport) {
+			r.Behaviours = nil
+			r.Matrix = &v1alpha1.Matrix{Kind: kind, Rows: []v1alpha1.MatrixRow{{Fault: "f", Cells: cells}}}
+			for _, c := range cells {
+				switch {
+				case c.Doubt:
+					r.Matrix.Doubts = append(r.Matrix.Doubts, "pod.x under f")
+				case c.Verdict != c.Expected:
+					r.Matrix.Problems = append(r.Matrix.Problems, "pod.x under f")
+				}
+			}
+		})
+	}
+	const cell = "pod.x under f"
+	for _, tc := range []struct {
+		name          string
+		first, second compare.Input
+		changed       int
+		worse         string // what begins with it is worse too
+	}{
+		{"the same", whole("full", fails), whole("full", fails), 0, ""},
+		{"noticed no more", whole("full", fails), whole("full", passes), 2, cell},
+		{"noticed now", whole("full", passes), whole("full", fails), 2, ""},
+		{"in doubt", whole("full", fails), whole("full", doubt), 2, cell},
+		{"for another reason", whole("full", meant), whole("full", elsewise), 2, cell},
+		{"not recorded any more", whole("full", fails), whole("full"), 1, cell},
+		{"another kind of matrix", whole("full", fails), whole("diagonal"), 0, ""},
+		{"a run about a system beside it", run(t), whole("full", passes), 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := of(t, []compare.Input{tc.first, tc.second})
+			if c.Changed() != tc.changed || slices.Contains(c.Worse, cell) != (tc.worse != "") || tc.worse == "" && len(c.Worse) > 0 {
+				t.Errorf("%d changed, worse %v; want %d, %q", c.Changed(), c.Worse, tc.changed, tc.worse)
+			}
+			var b bytes.Buffer
+			if err := compare.WriteText(&b, c); err != nil {
+				t.Fatal(err)
+			}
+			if shown := strings.Contains(b.String(), "FAULT  "+cell); shown != (tc.changed > 0) {
+				t.Errorf("its row is shown: %t\n%s", shown, b.String())
+			}
+		})
+	}
+}
+
+// Health ports, questions to DNS, streams to one node and the scout are no
+// attempts through a Service: they are right to fail.
+func TestThroughServices(t *testing.T) {
+	const n = 10
+	var added []v1alpha1.Stream
+	for _, name := range []string{
+		"direct/http1/new/get", "service-local/http1/new/get", "nodeport-local/http1/new/get", "publishing/http1/new/get",
+		"health/http1/new/check", "headless/dns/new/lookup", "headless-publishing/dns/new/lookup", "scout/service/http1/new/get",
+		"service/http1/new/get", "sticky/http1/new/get", "nodeport/http1/new/get", "balanced/http1/new/get/delay=20ms",
+	} {
+		added = append(added, v1alpha1.Stream{Name: name, Attempts: n, Failed: 1})
+	}
+	only := func(r *v1alpha1.ConformanceReport) {
+		r.Scenarios = []v1alpha1.Scenario{{Name: "x", Behaviours: []string{"endpoints.conditions"}, Streams: added}}
+	}
+	got := of(t, []compare.Input{run(t, only), run(t, only)}).Reports[0]
+	if got.Attempts != 4*n || got.Failed != 4 {
+		t.Errorf("%d of %d failed, want 4 of %d", got.Failed, got.Attempts, 4*n)
+	}
+}
+
+// The fallback to terminating endpoints is no propagation, however long it is.
+func TestPropagationIsTold(t *testing.T) {
+	fallback := func(r *v1alpha1.ConformanceReport) {
+		at := func(d time.Duration) *v1alpha1.Instant { return &v1alpha1.Instant{At: v1alpha1.Duration(d)} }
+		r.Scenarios = append(r.Scenarios, v1alpha1.Scenario{Name: "scale-down", Behaviours: []string{"endpoints.conditions"},
+			Terminations: []v1alpha1.Termination{{UID: "f", Endpoint: at(time.Second), LastNew: at(9 * time.Second)}}})
+	}
+	var with, without bytes.Buffer
+	for b, in := range map[*bytes.Buffer]compare.Input{&with: run(t, fallback), &without: run(t)} {
+		if err := compare.WriteFindings(b, of(t, []compare.Input{in, in})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(without.String(), with.String()); d != "" {
+		t.Error(d)
 	}
 }
 

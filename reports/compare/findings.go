@@ -18,7 +18,7 @@ import (
 
 // errNoPropagation: a table or a picture of nothing would be taken for a
 // finding.
-var errNoPropagation = errors.New("none of these reports has a termination of which both T_endpoint and T_lastnew are known")
+var errNoPropagation = errors.New("none of these reports tells of a termination's propagation: `lastcall report rejudge` adds it to older ones that have their recordings")
 
 // group is the reports that were made in the same way, by the same command.
 type group struct {
@@ -106,7 +106,8 @@ func WriteFindings(w io.Writer, c *Comparison) error {
 	t.markdown(&b)
 	fmt.Fprintf(&b, `
 - median, worst: T_lastnew - T_endpoint, how long new connections went on reaching an instance
-  after its EndpointSlice said that it terminates. 0 (a dash) where none came after that.
+  after its EndpointSlice said that it terminates, where another one was ready. 0 (a dash) where
+  none came after that.
 - open: connections that clients kept open through a Service to an instance at its T_endpoint,
   and used after it; survived: those that the same instance answered when it got no new ones any
   more (the app asks its clients to leave, so that most end before that, in good order); reset:

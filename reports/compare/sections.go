@@ -55,8 +55,9 @@ func (c *Comparison) runs() section {
 			numbers: 3,
 		},
 		notes: []string{
-			"lost/judged: requests that the rules count as lost, of those that they judge; failed/sent: attempts through Services, " +
-				"outside of the control; median, worst: T_lastnew - T_endpoint (propagation) of n terminations.",
+			"lost/judged: requests that the rules count as lost, of those that they judge; failed/sent: attempts through Services " +
+				"that had all of their pods to choose from, outside of the control; median, worst: T_lastnew - T_endpoint " +
+				"(propagation) of n terminations.",
 		},
 	}
 	for n := range c.Reports {
@@ -190,6 +191,7 @@ func (b *Behaviour) words() []string {
 func (c *Comparison) verdicts() section {
 	s := section{title: "Verdicts"}
 	var notes []string
+	alike := 0 // cells of matrices are many
 	if c.Changed() > 0 {
 		notes = append(notes, markWorse+": worse than in report 1", markChanged+": not the same in all")
 	}
@@ -199,9 +201,6 @@ func (c *Comparison) verdicts() section {
 	if c.absent(NotSelected) > 0 {
 		notes = append(notes, "-: "+NotSelected+" in that run, which is no difference")
 	}
-	if len(notes) > 0 {
-		s.notes = []string{strings.Join(notes, "; ") + "."}
-	}
 	s.table.head = []string{"", "level", "behaviour", "verdict (reports)"}
 	wide := len(c.Reports) <= columns
 	if wide {
@@ -210,6 +209,10 @@ func (c *Comparison) verdicts() section {
 	s.table.numbers = len(s.table.head)
 	for i := range c.Behaviours {
 		b := &c.Behaviours[i]
+		if b.Level == LevelCell && !b.Changed {
+			alike++
+			continue
+		}
 		row := []string{b.mark(), string(b.Level), b.Name}
 		if wide {
 			row = append(row, b.words()...)
@@ -217,6 +220,12 @@ func (c *Comparison) verdicts() section {
 			row = append(row, grouped(b.words(), ", "))
 		}
 		s.table.rows = append(s.table.rows, row)
+	}
+	if alike > 0 {
+		notes = append(notes, plural(alike, "cell of the kill matrices is no different, and not shown", "cells of the kill matrices are no different, and not shown"))
+	}
+	if len(notes) > 0 {
+		s.notes = []string{strings.Join(notes, "; ") + "."}
 	}
 	return s
 }
@@ -269,7 +278,7 @@ func agree(a, b *Judged) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Verdict == b.Verdict
+	return a.Verdict == b.Verdict && a.off == b.off
 }
 
 func (c *Comparison) lossTable() section {
@@ -388,16 +397,17 @@ func (c *Comparison) streamTable() section {
 // conclusion is the last line.
 func (c *Comparison) conclusion() string {
 	all, changed := len(c.Behaviours), c.Changed()
+	judged := slices.ContainsFunc(c.Behaviours, func(b Behaviour) bool { return b.Level != LevelRun })
 	switch {
-	case all == 0:
+	case !judged && changed == 0:
 		return "No report judged any behaviour."
 	case changed == 0 && c.absent(NotSelected) > 0:
 		return fmt.Sprintf("SAME: no verdict differs; %s of %d not selected in every run.",
-			plural(c.absent(NotSelected), "behaviour", "behaviours"), all)
+			plural(c.absent(NotSelected), "verdict", "verdicts"), all)
 	case changed == 0:
 		return fmt.Sprintf("SAME: %s in all %d reports.", plural(all, "verdict is the same", "verdicts are the same"), len(c.Reports))
 	case len(c.Worse) == 0:
-		return fmt.Sprintf("CHANGED: %s of %d; no MUST is worse than in report 1.", plural(changed, "verdict differs", "verdicts differ"), all)
+		return fmt.Sprintf("CHANGED: %s of %d; nothing that fails a run is worse than in report 1.", plural(changed, "verdict differs", "verdicts differ"), all)
 	}
 	return fmt.Sprintf("WORSE: %s of %d; worse than in report 1 at a level that fails a run: %s.",
 		plural(changed, "verdict differs", "verdicts differ"), all, strings.Join(c.WorseInWords(), ", "))

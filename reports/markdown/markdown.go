@@ -79,7 +79,7 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 	}
 	about = append(about, "P "+r.Settings.P.String())
 	if p := r.Propagation; p != nil {
-		about = append(about, fmt.Sprintf("propagation median %s, worst %s of %d terminations", text.Latency(p.Median), text.Latency(p.Worst), p.N))
+		about = append(about, fmt.Sprintf("propagation median %s, worst %s of %s", text.Latency(p.Median), text.Latency(p.Worst), text.Count(p.N, "termination")))
 	}
 	if r.Metadata.Took > 0 {
 		about = append(about, "took "+r.Metadata.Took.D().Round(time.Second).String())

@@ -26,6 +26,7 @@ const bin = 100 * time.Millisecond
 
 var (
 	blue  = color.RGBA{R: 0x9e, G: 0xc5, B: 0xe8, A: 0xff}
+	deep  = color.RGBA{R: 0x5b, G: 0x93, B: 0xcf, A: 0xff}
 	green = color.RGBA{R: 0x8f, G: 0xcf, B: 0x9a, A: 0xff}
 	red   = color.RGBA{R: 0xd6, G: 0x1f, B: 0x1f, A: 0xff}
 	dark  = color.RGBA{R: 0x33, G: 0x33, B: 0x33, A: 0xff}
@@ -35,15 +36,17 @@ var (
 
 // caption says what the marks and colours mean.
 const caption = "seconds from T0; D draining begins, E endpoint terminating, X process gone, K its grace period ends; dashed: what the suite did\n" +
+	"light blue: from the deletion to the exit; deep blue: P after D, for which new connections may still come\n" +
 	"green: 100 ms with attempts that went well; red: with failures, each where it failed. Failures at a pod after its listener closed are expected."
 
 // WritePNG draws the scenario. From the top: what the suite did, each a line
 // through all that is below; a bar for each termination, from the deletion to
 // the exit, with the marks D, E (the endpoint says terminating), X (the process
-// is gone) and, where it was seen, K; then a lane for each stream, green where
-// attempts of 100 ms went well, and a red tick as tall as the share of those
-// that failed, at the instant at which they failed.
-func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
+// is gone) and, where it was seen, K, and with the window P after D;
+// then a lane for each stream, green where attempts of 100 ms went well, and a
+// red tick as tall as the share of those that failed, at the instant at which
+// they failed.
+func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario, window time.Duration) error {
 	p := plot.New()
 	p.Title.Text = s.Name + ": " + s.Disruption
 	p.X.Label.Text = caption
@@ -52,7 +55,7 @@ func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
 	p.Y.Label.Text = " " // without it the longest name loses its first letter
 	p.X.Tick.Marker = plot.DefaultTicks{}
 
-	lanes := append(terminations(s), streams(t, s)...)
+	lanes := append(terminations(s, window), streams(t, s)...)
 	slices.Reverse(lanes) // the axis counts from the bottom
 	names := make([]string, len(lanes))
 	for i, l := range lanes {
@@ -77,7 +80,7 @@ func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario) error {
 	p.Add(head)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(lanes))-0.4+0.5*(rows+0.4)
 
-	height := 4*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
+	height := 4.4*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
 	c, err := p.WriterTo(32*vg.Centimeter, height, "png")
 	if err != nil {
 		return fmt.Errorf("draw scenario %s: %w", s.Name, err)
@@ -135,7 +138,7 @@ func (l *lane) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-func terminations(s *v1alpha1.Scenario) []*lane {
+func terminations(s *v1alpha1.Scenario, window time.Duration) []*lane {
 	var out []*lane
 	for i := range s.Terminations {
 		t := &s.Terminations[i]
@@ -154,6 +157,9 @@ func terminations(s *v1alpha1.Scenario) []*lane {
 		}
 		if from != nil {
 			l.bars = []bar{{from: from.At.D(), to: to.At.D(), tall: 0.7, fill: blue}}
+		}
+		if t.Drain != nil && window > 0 {
+			l.bars = append(l.bars, bar{from: t.Drain.At.D(), to: t.Drain.At.D() + window, tall: 0.35, fill: deep})
 		}
 		for _, m := range []struct {
 			in   *v1alpha1.Instant

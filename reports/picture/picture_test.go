@@ -52,7 +52,7 @@ func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
 func TestWritePNG(t *testing.T) {
 	var b bytes.Buffer
 	history, scenario := recording()
-	if err := picture.WritePNG(&b, history, scenario); err != nil {
+	if err := picture.WritePNG(&b, history, scenario, 3*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if path := os.Getenv("LASTCALL_PICTURE"); path != "" { // to look at it
@@ -64,10 +64,12 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var red, green, purple int
+	var red, green, purple, deep int
 	for y := range img.Bounds().Max.Y {
 		for x := range img.Bounds().Max.X {
 			switch r, g, bl, _ := img.At(x, y).RGBA(); {
+			case r>>8 == 0x5b && g>>8 == 0x93 && bl>>8 == 0xcf:
+				deep++
 			case r > 0xc000 && g < 0x4000 && bl < 0x4000:
 				red++
 			case r < 0xa000 && g > 0xb000 && bl < 0xb000:
@@ -77,14 +79,14 @@ func TestWritePNG(t *testing.T) {
 			}
 		}
 	}
-	if red == 0 || green == 0 || purple == 0 {
-		t.Errorf("%d red, %d green and %d purple pixels", red, green, purple)
+	if red == 0 || green == 0 || purple == 0 || deep == 0 {
+		t.Errorf("%d red, %d green, %d purple and %d deep blue pixels", red, green, purple, deep)
 	}
 }
 
 func TestNothingRecorded(t *testing.T) {
 	var b bytes.Buffer
-	if err := picture.WritePNG(&b, &timeline.Timeline{}, &v1alpha1.Scenario{Name: "empty"}); err != nil {
+	if err := picture.WritePNG(&b, &timeline.Timeline{}, &v1alpha1.Scenario{Name: "empty"}, 3*time.Second); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -61,7 +61,6 @@ func (p *page) matrix() {
 	p.f("\n")
 	if len(m.Problems)+len(m.Doubts) == 0 {
 		p.f("No hole, and every cell is as it was written down before.\n\n")
-		return
 	}
 	list := func(colour, title string, all []string) {
 		if len(all) == 0 {
@@ -75,12 +74,13 @@ func (p *page) matrix() {
 	}
 	list(red, "What is wrong with it", m.Problems)
 	list(yellow, "What proves nothing, for or against the suite", m.Doubts)
+	list(bold, "Written down too, and not recorded here: no scenario of a behaviour that names the fault has it", m.Unheld)
 }
 
 func cell(row v1alpha1.MatrixRow, id string) string {
 	for _, c := range row.Cells {
 		if c.Behaviour == id {
-			if c.Verdict != c.Expected {
+			if c.Verdict != c.Expected || c.Doubt {
 				return letters[c.Verdict] + "!"
 			}
 			return letters[c.Verdict]

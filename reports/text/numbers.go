@@ -20,3 +20,6 @@ func Latency(d v1alpha1.Duration) string { return ms(d) }
 
 // Counted writes how much evidence there is, and of what.
 func Counted(c spec.Count) string { return counted(c) }
+
+// Count writes "1 node", "3 nodes".
+func Count(n int, noun string) string { return count(n, noun) }

@@ -402,7 +402,7 @@ func (p *page) controls() {
 	for _, c := range p.r.Controls {
 		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
 			p.field(c.Verdict.String(), strings.Join(slices.DeleteFunc([]string{c.Name, c.Client, c.Path}, func(s string) bool { return s == "" }), ", ")+
-				fmt.Sprintf(": %s of %s attempts failed. %s", thousands(c.Failed), thousands(c.Attempts), c.Reason))
+				fmt.Sprintf(": %s of %s failed. %s", thousands(c.Failed), count(c.Attempts, "attempt"), c.Reason))
 		}
 	}
 	p.f("\n")
@@ -460,7 +460,7 @@ func (p *page) scenarios() {
 				thousands(l.Begun), thousands(l.Done), thousands(l.Lost), thousands(l.Duplicated), thousands(l.Unmatched))
 		}
 		for _, x := range s.Pressure {
-			p.f("  pressure %s: %s requests, %s failed, p50 %s, p99 %s\n", x.Name, thousands(x.Requests), thousands(x.Errors), ms(x.P50), ms(x.P99))
+			p.f("  pressure %s: %s, %s failed, p50 %s, p99 %s\n", x.Name, count(x.Requests, "request"), thousands(x.Errors), ms(x.P50), ms(x.P99))
 		}
 		for _, n := range s.Notes {
 			p.wrap("  note: ", n)
@@ -543,11 +543,11 @@ func (p *page) egress() {
 		return
 	}
 	p.f("%s\n", p.paint(bold, "Nothing left the machine"))
-	p.f("  %s dials to addresses of deleted pods ended as 'no route to host' (%s from the same node, %s from another)\n",
-		thousands(e.NoRouteSameNode+e.NoRouteOtherNode), thousands(e.NoRouteSameNode), thousands(e.NoRouteOtherNode))
+	p.f("  %s to addresses of deleted pods ended as 'no route to host' (%s from the same node, %s from another)\n",
+		count(e.NoRouteSameNode+e.NoRouteOtherNode, "dial"), thousands(e.NoRouteSameNode), thousands(e.NoRouteOtherNode))
 	p.wrap("  ", "a dial past all pod routes was stopped by the host's own rule, the guard, whose counter rose: "+
 		guard("IPv4", e.GuardV4)+", "+guard("IPv6", e.GuardV6))
-	p.f("  the same capture filter saw %s packets on %s and %s on the cluster's bridge\n", thousands(e.OuterPackets), e.OuterInterface, thousands(e.BridgePackets))
+	p.f("  the same capture filter saw %s on %s and %s on the cluster's bridge\n", count(e.OuterPackets, "packet"), e.OuterInterface, thousands(e.BridgePackets))
 	for _, n := range e.Notes {
 		p.wrap("  note: ", n)
 	}

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +98,45 @@ func TestBounds(t *testing.T) {
 	} {
 		if got := text.Bounds(tc.in); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}
+
+func TestMatrix(t *testing.T) {
+	const whole, problems, doubts, notes = "No hole", "What is wrong with it", "What proves nothing", "Written down too"
+	cell := v1alpha1.MatrixCell{Behaviour: "pod.x", Verdict: spec.Inconclusive, Expected: spec.Inconclusive}
+	for _, tc := range []struct {
+		name string
+		edit func(*v1alpha1.Matrix, *v1alpha1.MatrixCell)
+		want []string
+	}{
+		{"as it was written down", func(*v1alpha1.Matrix, *v1alpha1.MatrixCell) {}, []string{whole, "pod.x i\n"}},
+		{"a note is no hole", func(m *v1alpha1.Matrix, _ *v1alpha1.MatrixCell) { m.Unheld = []string{"f: pod.y"} }, []string{whole, notes, "- f: pod.y"}},
+		{"a hole", func(m *v1alpha1.Matrix, _ *v1alpha1.MatrixCell) { m.Problems = []string{"pod.z"} }, []string{problems, "- pod.z"}},
+		{"unsure of something else", func(m *v1alpha1.Matrix, c *v1alpha1.MatrixCell) {
+			c.Doubt, m.Doubts = true, []string{"pod.z"}
+		}, []string{doubts, "- pod.z", "pod.x i!\n"}},
+	} {
+		m, c := &v1alpha1.Matrix{Kind: "full"}, cell
+		tc.edit(m, &c)
+		m.Rows = []v1alpha1.MatrixRow{{Fault: "f", Cells: []v1alpha1.MatrixCell{c}}}
+		r := &v1alpha1.ConformanceReport{Matrix: m}
+		r.Conclude()
+		var b bytes.Buffer
+		if err := text.Write(&b, r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(strings.Fields(strings.ReplaceAll(b.String(), "\n", " | ")), " ")
+		got = strings.ReplaceAll(got, " |", "\n")
+		for _, word := range []string{whole, problems, doubts, notes} {
+			if has, want := strings.Contains(got, word), slices.Contains(tc.want, word); has != want {
+				t.Errorf("%s: %q: %t, want %t", tc.name, word, has, want)
+			}
+		}
+		for _, word := range tc.want {
+			if !strings.Contains(got, word) {
+				t.Errorf("%s: no %q in\n%s", tc.name, word, got)
+			}
 		}
 	}
 }

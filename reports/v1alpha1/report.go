@@ -241,9 +241,13 @@ type Matrix struct {
 	// Problems are cells that are not as they were written down, holes, and
 	// behaviours that nothing tells apart. None may be left.
 	Problems []string `json:"problems,omitempty"`
-	// Doubts are cells that are Inconclusive and were not meant to be: they
-	// prove nothing, for or against the suite.
+	// Doubts are cells that are Inconclusive and were not meant to be, or for
+	// another reason, and behaviours that no fault could be put to: they prove
+	// nothing, for or against the suite.
 	Doubts []string `json:"doubts,omitempty"`
+	// Unheld are expectations, by fault, that no cell of a whole matrix was held
+	// against: notes, and nothing that is wrong.
+	Unheld []string `json:"unheld,omitempty"`
 }
 
 // MatrixRow is one fault.
@@ -265,9 +269,12 @@ type MatrixCell struct {
 	// the fault's own kill nor a pass.
 	Expected spec.Verdict `json:"expected"`
 	Why      string       `json:"why,omitempty"`
-	// Reason and Culprits are the verdict's.
-	Reason   string `json:"reason,omitempty"`
-	Culprits int    `json:"culprits,omitempty"`
+	// Reason and Culprits are the verdict's; Failed names the checks that failed.
+	Reason   string   `json:"reason,omitempty"`
+	Culprits int      `json:"culprits,omitempty"`
+	Failed   []string `json:"failed,omitempty"`
+	// Doubt: it is Inconclusive otherwise than it was written down.
+	Doubt bool `json:"doubt,omitempty"`
 }
 
 // Span is a stretch of wall-clock time, for people: no verdict rests on it.
@@ -292,6 +299,10 @@ type Termination struct {
 	Net      *Instant `json:"tNet,omitempty"`
 	// Kill is K, the instant of the kill.
 	Kill *Instant `json:"k,omitempty"`
+	// Propagation is T_lastnew - T_endpoint, and 0 where no new connection came
+	// after T_endpoint. It is absent where nothing else was ready: then terminating
+	// endpoints are used by the rule itself.
+	Propagation *Duration `json:"propagation,omitempty"`
 
 	ExitCode *int `json:"exitCode,omitempty"`
 }

@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // Cache keeps the recordings of kill matrices: what a fault did under the same
@@ -27,8 +30,23 @@ type Cache struct {
 	Of string
 }
 
-// environmentFile is the cluster that the recordings of one Of were made on.
+// environmentFile lies beside a kept recording: the cluster that it was made on.
 const environmentFile = "environment.json"
+
+// surroundings are what a recording depends on of the cluster that it is made
+// on. What was asked for does not say it: a cluster may have stood already, and
+// what is not asked for is the machine's choice.
+type surroundings struct {
+	kubernetes, nodeImage, runtime, kubeProxy, families string
+	nodes                                               int
+}
+
+func surroundingsOf(env v1alpha1.Environment) surroundings {
+	return surroundings{
+		kubernetes: env.Kubernetes, nodeImage: env.NodeImage, runtime: env.ContainerRuntime,
+		kubeProxy: env.KubeProxyMode, families: strings.Join(env.IPFamilies, " "), nodes: len(env.Nodes),
+	}
+}
 
 func (c Cache) on() bool { return c.Dir != "" }
 
@@ -41,18 +59,35 @@ func (c Cache) dir(s Scenario) (string, error) {
 	return filepath.Join(c.Dir, c.Of, hex.EncodeToString(sum[:])[:16]), nil
 }
 
-// HasAll says whether every scenario of a plan is kept.
-func (c Cache) HasAll(plan []Scenario) bool {
-	if !c.on() {
-		return false
+// Whole is a stage on which nothing can be recorded, for a plan that is kept as
+// a whole, all of it made in the same surroundings; ok is false for another one.
+func (c Cache) Whole(plan []Scenario) (stage Stage, ok bool) {
+	if !c.on() || len(plan) == 0 {
+		return nil, false
 	}
-	for _, s := range plan {
-		dir, err := c.dir(s)
-		if err != nil || !sound(dir) {
-			return false
+	var stood v1alpha1.Environment
+	for i, s := range plan {
+		_, env, kept := c.kept(s)
+		if i == 0 {
+			stood = env
+		}
+		if !kept || surroundingsOf(env) != surroundingsOf(stood) {
+			return nil, false
 		}
 	}
-	return true
+	return keptStage{stood}, true
+}
+
+// kept finds a kept recording, and the cluster that it was made on.
+func (c Cache) kept(s Scenario) (dir string, env v1alpha1.Environment, ok bool) {
+	if !c.on() {
+		return "", env, false
+	}
+	dir, err := c.dir(s)
+	if err != nil || !sound(dir) || readJSON(filepath.Join(dir, environmentFile), &env) != nil {
+		return "", env, false
+	}
+	return dir, env, true
 }
 
 // sound says whether a directory holds a recording that came to its end.
@@ -62,26 +97,24 @@ func sound(dir string) bool {
 	return err == nil && m.Ended && m.Doubt == "" && m.Error == ""
 }
 
-// take copies a kept recording to dir, and says whether there was one.
-func (c Cache) take(s Scenario, dir string) (bool, error) {
-	if !c.on() {
+// take copies a kept recording to dir, and says whether there was one that was
+// made in such surroundings.
+func (c Cache) take(s Scenario, dir string, env v1alpha1.Environment) (bool, error) {
+	from, made, ok := c.kept(s)
+	if !ok || surroundingsOf(made) != surroundingsOf(env) {
 		return false, nil
-	}
-	kept, err := c.dir(s)
-	if err != nil || !sound(kept) {
-		return false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return false, err
 	}
-	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		return false, fmt.Errorf("the kept recording of %s: %w", s.Name, err)
 	}
 	return true, nil
 }
 
-// keep copies a recording from dir.
-func (c Cache) keep(s Scenario, dir string) error {
+// keep copies a recording from dir, with the cluster that it was made on.
+func (c Cache) keep(s Scenario, dir string, env v1alpha1.Environment) error {
 	if !c.on() || !sound(dir) {
 		return nil
 	}
@@ -98,6 +131,9 @@ func (c Cache) keep(s Scenario, dir string) error {
 	}
 	err = os.CopyFS(tmp, os.DirFS(dir))
 	if err == nil {
+		err = writeJSON(filepath.Join(tmp, environmentFile), env)
+	}
+	if err == nil {
 		err = os.RemoveAll(kept)
 	}
 	if err == nil {
@@ -109,32 +145,47 @@ func (c Cache) keep(s Scenario, dir string) error {
 	return nil
 }
 
-// remember keeps where the recordings were made.
-func (c Cache) remember(env v1alpha1.Environment) error {
-	if !c.on() {
+// forget drops what was kept of a judged plan and can prove nothing, so that it
+// is recorded anew: recordings with a doubt about them, the rows of doubtful
+// cells, and a control that a stream is blind on. It is not asked before: to read
+// a history while others are recorded would take the CPU that these need.
+func (c Cache) forget(j *judgement, report *v1alpha1.ConformanceReport) error {
+	if !c.on() || report.Matrix == nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(c.Dir, c.Of), 0o755); err != nil {
-		return err
+	drop := map[string]bool{}
+	for _, row := range report.Matrix.Rows {
+		for _, cell := range row.Cells {
+			drop[cell.Scenario] = drop[cell.Scenario] || cell.Doubt
+		}
 	}
-	return writeJSON(filepath.Join(c.Dir, c.Of, environmentFile), env)
+	blind := slices.ContainsFunc(report.Controls, func(k v1alpha1.Control) bool { return k.Verdict != spec.Pass })
+	var errs []error
+	for _, r := range j.recs {
+		s := r.meta.Scenario
+		if !r.recorded {
+			continue // what is kept of it is another run's
+		}
+		if !drop[s.Name] && r.doubt() == "" && !(blind && s.Control() && !j.ofMatrix(r)) {
+			continue
+		}
+		dir, err := c.dir(s)
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
-// Stage is a stage on which nothing can be recorded: for a plan that is kept
-// as a whole.
-func (c Cache) Stage() Stage { return keptStage{c} }
-
-type keptStage struct{ cache Cache }
+// keptStage is where the recordings of a plan were made that are all kept.
+type keptStage struct{ env v1alpha1.Environment }
 
 // Skip implements Stage.
 func (keptStage) Skip(Behaviour) string { return "" }
 
 // Describe implements Stage: it is the cluster that stood then.
-func (k keptStage) Describe(context.Context) (v1alpha1.Environment, error) {
-	var env v1alpha1.Environment
-	err := readJSON(filepath.Join(k.cache.Dir, k.cache.Of, environmentFile), &env)
-	return env, err
-}
+func (k keptStage) Describe(context.Context) (v1alpha1.Environment, error) { return k.env, nil }
 
 // Open implements Stage.
 func (keptStage) Open(_ context.Context, s Scenario, _ *Sink) (Ground, error) {

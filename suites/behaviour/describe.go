@@ -12,6 +12,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -20,7 +21,7 @@ import (
 func (r recording) describe() v1alpha1.Scenario {
 	s := r.meta.Scenario
 	out := v1alpha1.Scenario{
-		Name: s.Name, Topology: s.Topology.String(), Disruption: s.Disrupt.String(),
+		Name: s.Name, Topology: s.Topology.String(), Disruption: InWords(s.Disrupt),
 		Recorded: v1alpha1.Span{From: r.meta.From, To: r.meta.To}, Behaviours: s.Behaviours,
 		Fault: s.Fault, Error: r.meta.Error,
 	}
@@ -34,7 +35,7 @@ func (r recording) describe() v1alpha1.Scenario {
 		out.Notes = append(out.Notes, d)
 	}
 	for _, t := range r.scene.Terminations {
-		out.Terminations = append(out.Terminations, describeTermination(t))
+		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}
 	out.Streams = describeStreams(r.scene.Timeline.Samples)
 	rec := assertions.Reconcile(r.scene.Timeline)
@@ -66,7 +67,36 @@ func (t Topology) String() string {
 	return s
 }
 
-func describeTermination(t assertions.Termination) v1alpha1.Termination {
+// acts are what is done in the middle of a disruption, as a person says it.
+var acts = map[disrupt.Act]string{
+	disrupt.SigtermAgain:       "a second SIGTERM",
+	disrupt.RestartProxy:       "a restart of kube-proxy on every node",
+	disrupt.ControlPlaneOutage: "an outage of the control plane",
+}
+
+// InWords says what a disruption does.
+func InWords(d disrupt.Disruption) string {
+	act, ok := acts[d.Midway]
+	if !ok {
+		return d.String()
+	}
+	later := " at once"
+	if d.After > 0 {
+		later = " " + seconds(d.After) + " later"
+	}
+	d.Midway, d.After = "", 0
+	return d.String() + ", " + act + later
+}
+
+// seconds writes "2 s" where Go writes 2s.
+func seconds(d time.Duration) string {
+	if d%time.Second != 0 {
+		return d.String()
+	}
+	return fmt.Sprintf("%d s", int(d.Seconds()))
+}
+
+func (r recording) describeTermination(t assertions.Termination) v1alpha1.Termination {
 	at := func(i assertions.Instant) *v1alpha1.Instant {
 		if !i.Known() {
 			return nil
@@ -80,6 +110,12 @@ func describeTermination(t assertions.Termination) v1alpha1.Termination {
 	}
 	if t.ExitCode >= 0 {
 		out.ExitCode = &t.ExitCode
+	}
+	alone := r.scene
+	alone.Terminations = []assertions.Termination{t}
+	for _, d := range assertions.Propagation(alone) {
+		took := v1alpha1.Duration(d)
+		out.Propagation = &took
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/reports/picture"
 	"github.com/lastcall-dev/lastcall/reports/text"
@@ -23,14 +24,32 @@ const pictureFile = "timeline.png"
 // from the histories: YAML, text and pictures. `lastcall report rejudge` is
 // this and nothing else.
 func Finish(dir string) (*v1alpha1.ConformanceReport, error) {
-	j, run, err := readAll(dir)
+	report, _, err := finish(dir)
+	return report, err
+}
+
+// Finish is the function of that name for what was recorded just now. What
+// proved nothing is not kept for another run.
+func (r *Recorder) Finish() (*v1alpha1.ConformanceReport, error) {
+	report, j, err := finish(r.cfg.Dir)
+	if err == nil {
+		err = r.cfg.Cache.forget(j, report)
+	}
 	if err != nil {
 		return nil, err
+	}
+	return report, nil
+}
+
+func finish(dir string) (*v1alpha1.ConformanceReport, *judgement, error) {
+	j, run, err := readAll(dir)
+	if err != nil {
+		return nil, nil, err
 	}
 	report := run.Report
 	report.Suite = v1alpha1.ThisSuite()
 	if err := j.fill(&report, run); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, r := range j.recs {
 		if !r.recorded {
@@ -38,31 +57,31 @@ func Finish(dir string) (*v1alpha1.ConformanceReport, error) {
 		}
 		sc := &report.Scenarios[i]
 		sc.Picture = sc.History + "/" + pictureFile
-		if err := draw(filepath.Join(dir, sc.Picture), r, sc); err != nil {
+		if err := draw(filepath.Join(dir, sc.Picture), r, sc, report.Settings.P.D()); err != nil {
 			sc.Picture = ""
 			sc.Notes = append(sc.Notes, err.Error())
 		}
 	}
 	if _, err := yaml.WriteDir(dir, &report); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f, err := os.Create(filepath.Join(dir, TextFile))
 	if err != nil {
-		return nil, fmt.Errorf("the text of the report: %w", err)
+		return nil, nil, fmt.Errorf("the text of the report: %w", err)
 	}
 	if err := text.Write(f, &report, text.Options{Dir: dir}); err != nil {
 		f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return &report, f.Close()
+	return &report, j, f.Close()
 }
 
-func draw(path string, r recording, sc *v1alpha1.Scenario) error {
+func draw(path string, r recording, sc *v1alpha1.Scenario, p time.Duration) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("the picture: %w", err)
 	}
-	if err := picture.WritePNG(f, r.scene.Timeline, sc); err != nil {
+	if err := picture.WritePNG(f, r.scene.Timeline, sc, p); err != nil {
 		f.Close()
 		return fmt.Errorf("the picture: %w", err)
 	}

@@ -192,12 +192,12 @@ func (r recording) doubt() string {
 		}
 	}
 	if n, of := baseline(c); of < steadyRun {
-		return fmt.Sprintf("the baseline has %d requests only", of)
+		return fmt.Sprintf("the baseline is too short: %d of the %d requests that it takes", of, steadyRun)
 	} else if n > 0 {
 		return fmt.Sprintf("the baseline was not clean: %d of %d requests failed, or were not answered, before anything was disturbed", n, of)
 	}
 	if c.Cancelled > 0 {
-		return fmt.Sprintf("the generator itself gave up %d attempts", c.Cancelled)
+		return fmt.Sprintf("the generator itself gave up attempts: %d of them", c.Cancelled)
 	}
 	if why := r.unseen(); why != "" {
 		return why
@@ -234,10 +234,11 @@ func (r recording) unseen() string {
 
 // baseline counts the failures, and all attempts, between the steady gate and
 // the first disruption. What should have been answered by then and was not is
-// a failure, however it ended.
+// a failure, however it ended; also what had been hanging since before the gate,
+// or it would be laid at the door of whatever was disturbed.
 func baseline(c assertions.Case) (failed, of int) {
 	for _, s := range c.Timeline.Samples {
-		if s.Start < c.Steady || s.Start >= c.Disturbed {
+		if s.Start >= c.Disturbed || s.Start < c.Steady && s.End < c.Disturbed || assertions.Scouts(s) {
 			continue
 		}
 		late := s.End >= c.Disturbed
@@ -394,7 +395,7 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	if run.Matrix != Whole { // some of whose recordings may be of another day
 		report.Timing = j.timings(report.Scenarios, report.Settings.P.D(), to.Sub(from))
 	}
-	if report.Matrix, err = j.matrix(run.Matrix, blind); err != nil {
+	if report.Matrix, err = j.matrix(run, blind); err != nil {
 		return err
 	}
 	report.Propagation = nil

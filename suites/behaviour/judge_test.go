@@ -102,6 +102,12 @@ func TestWhatCarriesAPass(t *testing.T) {
 	hanging := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
 	}
+	// Each began before the steady gate, at 1 s; the disturbance is at 5 s.
+	since := func(stream string, end time.Duration, outcome timeline.Outcome) func(func(timeline.Record), *Meta) {
+		return func(emit func(timeline.Record), _ *Meta) {
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "early", Start: 500 * time.Millisecond, End: end, Outcome: outcome, Phase: timeline.PhaseDial}})
+		}
+	}
 	gap := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.WatchGap, Subject: "pods", Attrs: map[string]string{"why": "410"}}})
 	}
@@ -132,6 +138,13 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
 		{name: "a stream fell silent", own: silent, want: spec.Inconclusive, reason: "nothing was sent"},
 		{name: "the baseline hung", own: hanging, want: spec.Inconclusive, reason: "not answered"},
+		{
+			name: "what hung since before the gate is no violation", own: both(since(own.Traffic[0].Key(), 11*time.Second, timeline.Timeout), failAt(7*time.Second)),
+			want: spec.Inconclusive, reason: "not answered",
+		},
+		{name: "what failed before the gate is over", own: since(own.Traffic[0].Key(), 4*time.Second, timeline.Timeout), want: spec.Pass},
+		{name: "the scout's own dial hung", own: since("scout/service/http1/new/get", 10500*time.Millisecond, timeline.Timeout), want: spec.Pass},
+		{name: "long work from before the gate", own: since("service/http1/reused/slow/20s", 20500*time.Millisecond, timeline.OK), want: spec.Pass},
 		{name: "a gap in the watch", own: gap, want: spec.Inconclusive, reason: "gap"},
 		{name: "a deletion that nobody saw", own: unseen, want: spec.Inconclusive, reason: "never seen"},
 		{name: "another pod answered", own: stranger, want: spec.Inconclusive, reason: "answered by pod other"},
@@ -195,5 +208,33 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	j.recs = append(j.recs, ctl, own)
 	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "blind") {
 		t.Errorf("%v: %s", got.Verdict, got.Reason)
+	}
+}
+
+// Where nothing else is ready a terminating endpoint is used by the rule
+// itself, and that is no propagation.
+func TestPropagationTakesOthers(t *testing.T) {
+	known := func(at time.Duration) assertions.Instant { return assertions.Instant{At: at, Source: "t"} }
+	went := assertions.Termination{UID: "went", Endpoint: known(5 * time.Second), LastNew: known(7 * time.Second), ExitCode: -1}
+	other := timeline.Event{At: time.Second, Kind: timeline.Endpoint, Subject: "other", Attrs: map[string]string{"service": "echo", "ready": "true"}}
+	for _, tc := range []struct {
+		name   string
+		events []timeline.Event
+		last   time.Duration
+		want   time.Duration // -1: there is none
+	}{
+		{"with another", []timeline.Event{other}, 7 * time.Second, 2 * time.Second},
+		{"with another, and nothing came late", []timeline.Event{other}, 4 * time.Second, 0},
+		{"with none", nil, 7 * time.Second, -1},
+	} {
+		went.LastNew.At = tc.last
+		r := recording{scene: assertions.Case{Timeline: &timeline.Timeline{Events: tc.events}, Terminations: []assertions.Termination{went}}}
+		got := time.Duration(-1)
+		if p := r.describeTermination(went).Propagation; p != nil {
+			got = p.D()
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
 	}
 }

@@ -5,7 +5,9 @@ package behaviour
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/meta"
@@ -15,11 +17,11 @@ import (
 // matrix judges the recordings that were broken on purpose, and holds them
 // against what was written down of each fault. It is nil for a run that is
 // about the system.
-func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Matrix, error) {
-	if kind == NoMatrix {
+func (j *judgement) matrix(run Run, blind func(string) string) (*v1alpha1.Matrix, error) {
+	if run.Matrix == NoMatrix {
 		return nil, nil
 	}
-	out := &v1alpha1.Matrix{Kind: string(kind)}
+	out := &v1alpha1.Matrix{Kind: string(run.Matrix)}
 	rows := map[spec.Fault]*v1alpha1.MatrixRow{}
 	for _, r := range j.recs {
 		if !j.ofMatrix(r) {
@@ -45,6 +47,9 @@ func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Ma
 			for _, f := range v.Findings {
 				if f.Verdict == spec.Fail {
 					cell.Culprits += len(f.Culprits) + f.MoreCulprits
+					if v.Verdict == spec.Fail {
+						cell.Failed = append(cell.Failed, f.Check)
+					}
 				}
 			}
 			row.Cells = append(row.Cells, cell)
@@ -60,26 +65,61 @@ func (j *judgement) matrix(kind Matrix, blind func(string) string) (*v1alpha1.Ma
 		kills[f.Name] = f.Breaks
 	}
 	meta.Check(out, kills)
-	out.Problems = append(out.Problems, j.holes(out)...)
+	problems, doubts := j.holes(out)
+	out.Problems = append(out.Problems, problems...)
+	out.Doubts = append(out.Doubts, doubts...)
+	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
+		out.Doubts = append(out.Doubts, fmt.Sprintf("%s: no fault was put to it: %s", id, run.Skipped[id]))
+	}
+	out.Unheld = unheld(out)
 	return out, nil
 }
 
-// holes are the behaviours that no fault of theirs killed, and, in a whole
-// matrix, pairs in one scenario that fail under the same faults. What a doubt
-// is about already is no hole.
-func (j *judgement) holes(m *v1alpha1.Matrix) []string {
-	failed := map[string]map[spec.Fault]bool{}
-	doubtful := map[string]bool{}
-	for _, row := range m.Rows {
-		for _, c := range row.Cells {
-			doubtful[c.Behaviour] = doubtful[c.Behaviour] || c.Verdict == spec.Inconclusive && c.Expected != spec.Inconclusive
-			if failed[c.Behaviour] == nil {
-				failed[c.Behaviour] = map[spec.Fault]bool{}
-			}
-			failed[c.Behaviour][row.Fault] = c.Verdict == spec.Fail
+// put is what became of a behaviour, by the faults that it was put to.
+type put struct {
+	failed map[spec.Fault]bool
+	// unsure are those that nothing is known of, for or against the suite.
+	unsure map[spec.Fault]bool
+	// checks are those that some fault failed.
+	checks map[string]bool
+}
+
+// surely says whether a behaviour was put to each of the faults, and no judgement
+// of it is in doubt.
+func (p *put) surely(faults []spec.Fault) bool {
+	for _, f := range faults {
+		if _, was := p.failed[f]; !was {
+			return false
 		}
 	}
-	var out []string
+	return len(p.unsure) == 0
+}
+
+// holes are the behaviours that no fault of theirs killed, and, in a whole
+// matrix, checks that nothing fails, behind another one that fails, and pairs
+// in one scenario that fail under the same faults. What a doubt is about already
+// is no hole, and no more than a doubt where it makes one.
+func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts []string) {
+	told := map[string]*put{}
+	of := func(id string) *put {
+		if told[id] == nil {
+			told[id] = &put{failed: map[spec.Fault]bool{}, unsure: map[spec.Fault]bool{}, checks: map[string]bool{}}
+		}
+		return told[id]
+	}
+	for _, row := range m.Rows {
+		for _, c := range row.Cells {
+			p := of(c.Behaviour)
+			p.failed[row.Fault] = c.Verdict == spec.Fail
+			if c.Doubt || c.Verdict == spec.Error {
+				p.unsure[row.Fault] = true
+			}
+			for _, name := range c.Failed {
+				p.checks[name] = true
+			}
+		}
+	}
+	doubtful := func(id string) bool { return len(of(id).unsure) > 0 }
 	var together [][]string
 	for _, r := range j.recs {
 		ids := r.meta.Scenario.Behaviours
@@ -88,9 +128,24 @@ func (j *judgement) holes(m *v1alpha1.Matrix) []string {
 			if !ok {
 				continue
 			}
-			own := slices.ContainsFunc(b.BrokenBy, func(f spec.Fault) bool { return failed[id][f] })
-			if !own && !doubtful[id] {
-				out = append(out, fmt.Sprintf("%s: no fault of its own killed it", id))
+			b = b.In(j.profile)
+			p := of(id)
+			own := slices.ContainsFunc(b.BrokenBy, func(f spec.Fault) bool { return p.failed[f] })
+			if !own && !doubtful(id) {
+				problems = append(problems, fmt.Sprintf("%s: no fault of its own killed it", id))
+			}
+			// One check alone is what the behaviour's own faults kill.
+			if m.Kind != string(Whole) || len(b.Checks) < 2 {
+				continue
+			}
+			for _, k := range b.Checks {
+				switch {
+				case p.checks[k.Name]:
+				case p.surely(b.BrokenBy):
+					problems = append(problems, fmt.Sprintf("%s: no fault fails its check %q: nobody knows whether it can fail", id, k.Name))
+				default:
+					doubts = append(doubts, fmt.Sprintf("%s: no fault failed its check %q, and not every fault was judged", id, k.Name))
+				}
 			}
 		}
 		if !slices.ContainsFunc(together, func(t []string) bool { return slices.Equal(t, ids) }) {
@@ -101,15 +156,41 @@ func (j *judgement) holes(m *v1alpha1.Matrix) []string {
 		for _, ids := range together {
 			for i, a := range ids {
 				for _, b := range ids[i+1:] {
-					if !apart(failed[a], failed[b]) && !doubtful[a] && !doubtful[b] {
-						out = append(out, fmt.Sprintf("%s and %s share a scenario, and no fault fails just one of them", a, b))
+					if !apart(of(a).failed, of(b).failed) && !doubtful(a) && !doubtful(b) {
+						problems = append(problems, fmt.Sprintf("%s and %s share a scenario, and no fault fails just one of them", a, b))
 					}
 				}
 			}
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(problems)
+	slices.Sort(doubts)
+	return slices.Compact(problems), slices.Compact(doubts)
+}
+
+// unheld are the expectations that no cell of a whole matrix held: what they
+// say was reasoned, and never tried here.
+func unheld(m *v1alpha1.Matrix) []string {
+	if m.Kind != string(Whole) {
+		return nil
+	}
+	var out []string
+	for _, row := range m.Rows {
+		e, err := meta.Expected(row.Fault)
+		if err != nil {
+			continue // that is a problem already
+		}
+		var ids []string
+		for _, id := range slices.Sorted(maps.Keys(e.Verdicts)) {
+			if !slices.ContainsFunc(row.Cells, func(c v1alpha1.MatrixCell) bool { return c.Behaviour == id }) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			out = append(out, fmt.Sprintf("%s: %s", row.Fault, strings.Join(ids, ", ")))
+		}
+	}
+	return out
 }
 
 // apart says whether a fault that both were put to fails exactly one of them.

@@ -172,9 +172,6 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describing the stage: %w", err)
 	}
-	if err := r.cfg.Cache.remember(env); err != nil {
-		return fmt.Errorf("the cache of recordings: %w", err)
-	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
 	_, stolenBefore, allBefore := cpuTime()
 	r.run.Report.Environment = env
@@ -301,7 +298,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	meta.BusyFrom, _, _ = cpuTime()
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
-	kept, err := r.cfg.Cache.take(s, dir)
+	kept, err := r.cfg.Cache.take(s, dir, r.run.Report.Environment)
 	if kept {
 		r.say(s.Name, "recorded before, under the same components, behaviours and suite", n, 0, 0)
 		return
@@ -327,7 +324,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	}
 	err = writeJSON(path, meta)
 	if err == nil {
-		err = r.cfg.Cache.keep(s, dir)
+		err = r.cfg.Cache.keep(s, dir, r.run.Report.Environment)
 	}
 	if err != nil {
 		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
@@ -389,7 +386,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	if err := pause(ctx, baselineFor); err != nil {
 		return err
 	}
-	say(s.Disrupt.String())
+	say(InWords(s.Disrupt))
 	if err := ground.Disrupt(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}

@@ -32,9 +32,13 @@ func TestExpectationsSpeakOfTheCatalogue(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		for id := range e.Verdicts {
+		for id, v := range e.Verdicts {
 			if _, ok := behaviour.Find(id); !ok {
 				t.Errorf("%s: %q is no behaviour", f.Name, id)
+			}
+			// Without it, a lost agent would do as well.
+			if v.Verdict == spec.Inconclusive && v.Reason == "" {
+				t.Errorf("%s: %s is expected to be Inconclusive, for any reason at all", f.Name, id)
 			}
 		}
 		for _, id := range f.Breaks {

@@ -49,3 +49,37 @@ func TestCompare(t *testing.T) {
 		})
 	}
 }
+
+func TestCheck(t *testing.T) {
+	const dead = "not enough evidence: echo-1 did not go on accepting: of a pod that is dead nothing can be shown"
+	kills := map[spec.Fault][]string{"close-listener": {"pod.accept-after-sigterm"}}
+	for _, tc := range []struct {
+		name           string
+		cell           v1alpha1.MatrixCell
+		problem, doubt string
+	}{
+		{"a kill", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail, Culprits: 1}, "", ""},
+		{"a kill without a culprit", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail}, "without a culprit", ""},
+		{"no kill", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Pass}, "Pass, expected Fail", ""},
+		{"a doubt", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Inconclusive, Reason: "starved"}, "", "Inconclusive, expected Fail. starved"},
+		{"as unsure as it was meant to be", v1alpha1.MatrixCell{Behaviour: "endpoints.affinity-moves", Verdict: spec.Inconclusive, Reason: dead}, "", ""},
+		{"unsure of something else", v1alpha1.MatrixCell{Behaviour: "endpoints.affinity-moves", Verdict: spec.Inconclusive, Reason: "the agent was lost"}, "", "for another reason than"},
+		{"killed too much", v1alpha1.MatrixCell{Behaviour: "endpoints.affinity-moves", Verdict: spec.Fail, Culprits: 1}, "Fail, expected Inconclusive", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := &v1alpha1.Matrix{Rows: []v1alpha1.MatrixRow{{Fault: "close-listener", Cells: []v1alpha1.MatrixCell{tc.cell}}}}
+			Check(m, kills)
+			for _, list := range []struct {
+				what, want string
+				got        []string
+			}{{"problems", tc.problem, m.Problems}, {"doubts", tc.doubt, m.Doubts}} {
+				if text := strings.Join(list.got, "; "); (text != "") != (list.want != "") || !strings.Contains(text, list.want) {
+					t.Errorf("%s %q, want %q", list.what, text, list.want)
+				}
+			}
+			if got := m.Rows[0].Cells[0].Doubt; got != (tc.doubt != "") {
+				t.Errorf("the cell's doubt is %t", got)
+			}
+		})
+	}
+}

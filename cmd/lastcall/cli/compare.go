@@ -27,8 +27,9 @@ first report is what the others are held against.
 A behaviour that a run was to judge and that its report does not have is worse;
 one that the run was not asked for is no difference.
 
-Exit codes: 0 no MUST and no control is worse than in the first report; 1 one
-is; 2 something could not be read, or is no report.`,
+Exit codes: 0 no MUST, no control, no cell of a kill matrix and no run as a whole
+is worse than in the first report; 1 one is; 2 something could not be read, or is
+no report.`,
 		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
   lastcall report compare -o markdown lastcall-report/* >> "$GITHUB_STEP_SUMMARY"
   lastcall report compare --propagation --picture propagation.png lastcall-report/*`,

@@ -21,10 +21,11 @@ func written(t *testing.T, v spec.Verdict) string {
 	t.Helper()
 	dir := t.TempDir()
 	r := report(v)
+	took := v1alpha1.Duration(time.Second)
 	at := func(d time.Duration) *v1alpha1.Instant { return &v1alpha1.Instant{At: v1alpha1.Duration(d)} }
 	r.Scenarios = []v1alpha1.Scenario{{
 		Name: "delete", Behaviours: []string{"pod.x"},
-		Terminations: []v1alpha1.Termination{{Pod: "echo", UID: "u", Endpoint: at(time.Second), LastNew: at(2 * time.Second)}},
+		Terminations: []v1alpha1.Termination{{Pod: "echo", UID: "u", Endpoint: at(time.Second), LastNew: at(2 * time.Second), Propagation: &took}},
 	}}
 	if _, err := yaml.WriteDir(dir, r); err != nil {
 		t.Fatal(err)
@@ -44,9 +45,9 @@ func TestCompare(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "SAME: 1 verdict is the same", ""},
-		{[]string{pass, fail}, 1, "WORSE: 1 verdict differs of 1", "worse than in " + pass + ": pod.x"},
-		{[]string{fail, pass}, 0, "CHANGED: 1 verdict differs of 1", ""},
+		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "SAME: 2 verdicts are the same", ""},
+		{[]string{pass, fail}, 1, "WORSE: 2 verdicts differ of 2", "worse than in " + pass + ": pod.x, the run as a whole"},
+		{[]string{fail, pass}, 0, "CHANGED: 2 verdicts differ of 2", ""},
 		{[]string{"-o", "markdown", pass, pass}, 0, "### Verdicts", ""},
 		{[]string{"-o", "yaml", pass, pass}, 0, "kind: ReportComparison", ""},
 		{[]string{"--propagation", pass, pass}, 0, "| kube-proxy |", ""},
@@ -81,5 +82,30 @@ func TestShowMarkdown(t *testing.T) {
 	}
 	if got := lastcall(t, spec.Pass, "report", "show", "-o", "html", dir); got.code != 2 {
 		t.Errorf("exit %d", got.code)
+	}
+}
+
+func TestShowTakesAPath(t *testing.T) {
+	dir := written(t, spec.Fail)
+	file := filepath.Join(dir, v1alpha1.File)
+	copied := filepath.Join(t.TempDir(), "copied.yaml")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, rejudge := range map[string]string{dir: dir, file: dir, copied: ""} {
+		got := lastcall(t, spec.Pass, "report", "show", path)
+		if got.code != 1 || !strings.Contains(got.stdout, "pod.x") || got.stderr != "" {
+			t.Errorf("%s: exit %d\n%s", path, got.code, got.stderr)
+		}
+		if has := strings.Contains(got.stdout, "report rejudge "+dir); has != (rejudge != "") {
+			t.Errorf("%s: how to judge again: %t\n%s", path, has, got.stdout)
+		}
+	}
+	if got := lastcall(t, spec.Pass, "report", "show", "nowhere"); got.code != 2 || !strings.Contains(got.stderr, "nowhere") {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
 }

@@ -46,7 +46,7 @@ func explain(b behaviour.Behaviour) string {
 	} {
 		f("\n%s\n%s", part.title, text.Wrap("  ", part.text))
 	}
-	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), done(b.Disrupt))
+	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), behaviour.InWords(b.Disrupt))
 	for _, p := range b.Traffic {
 		f("    %s, %g/s\n", p.Key(), p.Rate)
 	}

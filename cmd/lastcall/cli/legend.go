@@ -7,9 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
 )
 
@@ -93,33 +91,4 @@ func legend(about string, traffic []load.Profile) string {
 	}
 	say(words)
 	return out.String()
-}
-
-// acts are what is done in the middle of a disruption, as a person says it.
-var acts = map[disrupt.Act]string{
-	disrupt.SigtermAgain:       "a second SIGTERM",
-	disrupt.RestartProxy:       "a restart of kube-proxy on every node",
-	disrupt.ControlPlaneOutage: "an outage of the control plane",
-}
-
-// done says what a disruption does.
-func done(d disrupt.Disruption) string {
-	act, ok := acts[d.Midway]
-	if !ok {
-		return d.String()
-	}
-	later := " at once"
-	if d.After > 0 {
-		later = " " + seconds(d.After) + " later"
-	}
-	d.Midway, d.After = "", 0
-	return d.String() + ", " + act + later
-}
-
-// seconds writes "2 s" where Go writes 2s.
-func seconds(d time.Duration) string {
-	if d%time.Second != 0 {
-		return d.String()
-	}
-	return fmt.Sprintf("%d s", int(d.Seconds()))
 }

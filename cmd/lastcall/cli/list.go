@@ -45,7 +45,7 @@ func catalogue() []entry {
 	for _, b := range all {
 		e := entry{
 			ID: b.ID, Title: b.Title, Level: b.Level, References: b.Refs, Profile: b.Profile,
-			Labels: b.Labels, Needs: b.Needs, Faults: b.BrokenBy, Disruption: done(b.Disrupt),
+			Labels: b.Labels, Needs: b.Needs, Faults: b.BrokenBy, Disruption: behaviour.InWords(b.Disrupt),
 			Why: b.Why, Causes: b.Causes,
 			// Both stages of this version have a kubelet and a service network.
 			Stages: []string{stageKind, stageCluster},

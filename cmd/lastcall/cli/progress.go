@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -51,13 +52,13 @@ func newProgress(out io.Writer, scenarios []behaviour.Scenario) *progress {
 
 // plan says what will be recorded, before it begins.
 func (p *progress) plan(dir string) {
-	p.print(fmt.Sprintf("%d recordings, about %s; the report goes to %s", len(p.scenarios), about(behaviour.Predict(p.scenarios)), dir))
+	p.print(fmt.Sprintf("%s, about %s; the report goes to %s", text.Count(len(p.scenarios), "recording"), about(behaviour.Predict(p.scenarios)), dir))
 	for i, s := range p.scenarios {
 		broken := ""
 		if s.Fault != "" {
 			broken = " under " + string(s.Fault)
 		}
-		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, done(s.Disrupt), broken, strings.Join(s.Behaviours, ", ")))
+		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, behaviour.InWords(s.Disrupt), broken, strings.Join(s.Behaviours, ", ")))
 	}
 }
 
@@ -84,7 +85,7 @@ func (p *progress) progress(b behaviour.Progress) {
 		what = fmt.Sprintf("[%d/%d%s] %s: %s", b.N, b.Of, left, b.Scenario, b.Step)
 	}
 	if b.Samples > 0 {
-		what += fmt.Sprintf(" (%d requests, %d failed)", b.Samples, b.Failed)
+		what += fmt.Sprintf(" (%s, %d failed)", text.Count(b.Samples, "request"), b.Failed)
 	}
 	p.step(what)
 }

@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/reports/compare"
 	"github.com/lastcall-dev/lastcall/reports/markdown"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -27,7 +29,10 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 	}
 	cmd.AddCommand(
 		newRejudge(rejudge),
-		reading("show DIR", "Print the report of a run", yaml.ReadDir),
+		reading("show DIR|FILE", "Print the report of a run", func(path string) (*v1alpha1.ConformanceReport, error) {
+			in, err := compare.Read(path)
+			return in.Report, err
+		}),
 		newCompare(),
 		expect(),
 	)
@@ -78,10 +83,21 @@ func expect() *cobra.Command {
 			if err := meta.Compare(want, r); err != nil {
 				return exit{code: v1alpha1.ExitFail, err: err}
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "fault %s: %d verdicts, all as they were written down\n", want.Fault, len(r.Behaviours))
+			fmt.Fprintf(cmd.OutOrStdout(), "fault %s: %s, as was written down before\n", want.Fault, text.Count(len(r.Behaviours), "verdict"))
 			return nil
 		},
 	}
+}
+
+// directory is that of a report by its path; "" where it was copied out of it.
+func directory(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	if filepath.Base(path) == v1alpha1.File {
+		return filepath.Dir(path)
+	}
+	return ""
 }
 
 // reading is a command that gets a report out of a directory, prints it, and
@@ -96,7 +112,7 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 			out := cmd.OutOrStdout()
 			write, ok := map[string]func(*v1alpha1.ConformanceReport) error{
 				"text": func(r *v1alpha1.ConformanceReport) error {
-					return text.Write(out, r, text.Options{Dir: args[0], Colour: text.Terminal(out)})
+					return text.Write(out, r, text.Options{Dir: directory(args[0]), Colour: text.Terminal(out)})
 				},
 				"markdown": func(r *v1alpha1.ConformanceReport) error { return markdown.Write(out, r) },
 				"yaml":     func(r *v1alpha1.ConformanceReport) error { return yaml.Write(out, r) },

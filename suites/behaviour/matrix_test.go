@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// known puts behaviours into the registry for a test.
+func known(t *testing.T, bs ...Behaviour) {
+	t.Helper()
+	was := registry
+	registry = append(slices.Clone(registry), bs...)
+	t.Cleanup(func() { registry = was })
+}
+
+// One check that fails must not hide another that never does.
+func TestHolesOfChecks(t *testing.T) {
+	two, one := sample("a.two"), sample("a.one")
+	two.Checks = []assertions.Check{{Name: "first"}, {Name: "second"}}
+	two.BrokenBy, one.BrokenBy = []spec.Fault{"f", "g"}, []spec.Fault{"h"}
+	known(t, two, one)
+	killed := func(checks ...string) v1alpha1.MatrixCell {
+		return v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Fail, Expected: spec.Fail, Failed: checks}
+	}
+	doubtful := v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Inconclusive, Expected: spec.Fail, Doubt: true}
+	broken := v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Error, Expected: spec.Fail}
+	row := func(f spec.Fault, cells ...v1alpha1.MatrixCell) v1alpha1.MatrixRow {
+		return v1alpha1.MatrixRow{Fault: f, Cells: cells}
+	}
+	alone := row("h", v1alpha1.MatrixCell{Behaviour: "a.one", Verdict: spec.Fail, Expected: spec.Fail, Failed: []string{"any"}})
+	for _, tc := range []struct {
+		name           string
+		kind           Matrix
+		rows           []v1alpha1.MatrixRow
+		problem, doubt string
+	}{
+		{"each check has a fault", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("second"))}, "", ""},
+		{"another's fault will do", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first")), row("h", killed("second"))}, "", ""},
+		{"one hides the other", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first"))}, `a.two: no fault fails its check "second"`, ""},
+		{"the diagonal knows too little", Diagonal, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", ""},
+		{"a fault that was not recorded", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", `a.two: no fault failed its check "second"`},
+		{"a fault that was not judged", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", doubtful)}, "", `a.two: no fault failed its check "second"`},
+		{"a recording that broke", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", broken)}, "", `a.two: no fault failed its check "second"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			j := &judgement{recs: []recording{
+				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.two"}}}},
+				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.one"}}}},
+			}}
+			problems, doubts := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
+			for _, list := range []struct {
+				what, want string
+				got        []string
+			}{{"problems", tc.problem, problems}, {"doubts", tc.doubt, doubts}} {
+				if text := strings.Join(list.got, "; "); (text != "") != (list.want != "") || !strings.Contains(text, list.want) {
+					t.Errorf("%s %q, want %q", list.what, text, list.want)
+				}
+			}
+		})
+	}
+}
+
+func TestMatrixTellsWhatItDidNotTry(t *testing.T) {
+	// A fault whose scenario none of its behaviours shares.
+	j := &judgement{recs: []recording{{meta: Meta{Scenario: Scenario{Name: "delete-1", Fault: "exit-on-sigterm"}}}}}
+	blind := func(string) string { return "" }
+	run := Run{Matrix: Whole, Skipped: map[string]string{"pod.node-shutdown": "its nodes have no logind"}}
+	m, err := j.matrix(run, blind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"pod.node-shutdown: no fault was put to it: its nodes have no logind"}; !slices.Equal(m.Doubts, want) {
+		t.Errorf("doubts %q, want %q", m.Doubts, want)
+	}
+	if len(m.Unheld) != 1 || !strings.HasPrefix(m.Unheld[0], "exit-on-sigterm: endpoints.") || len(m.Problems) != 0 {
+		t.Errorf("notes %q, problems %q", m.Unheld, m.Problems)
+	}
+	run.Matrix = Diagonal
+	if m, err = j.matrix(run, blind); err != nil || len(m.Unheld) != 0 {
+		t.Errorf("of a diagonal: %q, %v", m.Unheld, err)
+	}
+}
