@@ -136,8 +136,8 @@ func DrainsInPlace() Check {
 			g.finding.Bounds = BoundsOf(len(rs), hit, all, lost)
 			g.finding.Cause = "The process takes a drain call for an order to leave."
 			return g.conclude(
-				fmt.Sprintf("all %d requests were served, over %d drain calls", all, len(rs)),
-				fmt.Sprintf("%d of %d requests were lost, at %d of %d drain calls", lost, all, hit, len(rs)))
+				fmt.Sprintf("all %d requests were served, over %s", all, plural(len(rs), "drain call", "drain calls")),
+				fmt.Sprintf("%d of %s were lost, at %d of %s", lost, plural(all, "request", "requests"), hit, plural(len(rs), "drain call", "drain calls")))
 		},
 	}
 }
@@ -148,7 +148,7 @@ func ComesBack() Check {
 	const floorNew = 50
 	return Check{
 		Name:     "the pod after its restart",
-		Expected: "the pod is ready again within 15 s after its container runs again, and serves every new connection from then on for P",
+		Expected: "the pod is ready again within 15 s after its container runs again, its endpoint is ready again within P of that, and it serves every new connection from then on for P",
 		Floors: []Floor{
 			{Name: "restarts", N: 3, Reason: "a restart is one event: what it led to is counted in connections"},
 			{Name: "per restart: new connections dialled at the pod within P of its being ready", N: floorNew},
@@ -157,7 +157,8 @@ func ComesBack() Check {
 			var g gather
 			rs := comebacks(c)
 			end := lastSeen(c)
-			back, all, lost := 0, 0, 0
+			gap := watchGap(c.Timeline, "endpointslices")
+			ready, bad, all, lost := 0, 0, 0, 0
 			for _, r := range rs {
 				g.span(r.Drain.At, end)
 				if r.deleted {
@@ -172,23 +173,59 @@ func ComesBack() Check {
 				case r.Ready.Known() && r.Ready.At <= limit:
 				case end > limit:
 					g.late(c, limit, r.Name, "", "the container was running again at D + %s, and 15 s later the pod was not ready", ms(r.Running.At-r.Drain.At))
+					bad++
 					continue
 				default:
 					g.doubt("%s was not ready again when the recording ended, %s after its restart", r.Name, ms(end-r.Running.At))
 					continue
 				}
-				back++
+				before := g.failures()
+				g.trafficReturns(c, r, end, gap)
 				w := g.accepts(c, r.Termination, r.Ready, "ready again", r.Ready.At+c.P)
 				all, lost = all+w.all, lost+w.lost
 				g.least("new connections within P of being ready again", r.Name, w.sound, floorNew)
+				ready++
+				if g.failures() > before {
+					bad++
+				}
 			}
 			g.needComebacks(rs)
-			g.count("restarts", back, 3)
+			g.count("restarts", ready, 3)
 			g.finding.Cause = "The drain is remembered where a restart does not forget it: in a file on a volume, in a register that the process reads at its start, or in the load balancer that was told and never told again."
 			return g.conclude(
-				fmt.Sprintf("%d pods were ready again, and served all %d new connections", back, all),
-				fmt.Sprintf("%d of %d restarts left a pod that does not serve; %d of %d new connections were lost", len(rs)-back, len(rs), lost, all))
+				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), all),
+				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s were lost", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
 		},
+	}
+}
+
+// trafficReturns judges that the endpoint of a pod that is ready again becomes
+// so too, in each address family, or has never been otherwise.
+func (g *gather) trafficReturns(c Case, r comeback, end time.Duration, gap string) {
+	until := r.Ready.At + r.Ready.Err + c.P
+	lives := families(endpointStates(c.Timeline, r.UID, mainService))
+	if len(lives) == 0 {
+		g.doubt("no EndpointSlice ever showed %s", r.Name)
+	}
+	for _, life := range lives {
+		ready, back := false, false
+		for _, s := range life {
+			if s.at > until {
+				break
+			}
+			ready = s.ready && !s.gone
+			back = back || ready && s.at >= r.Running.At
+		}
+		name := seat{mainService, life[0].family}.name(r.Termination)
+		switch {
+		case ready || back:
+		case gap != "":
+			g.doubt("the EndpointSlice watch has a gap: %s", gap)
+		case end < until:
+			g.doubt("the endpoint of %s was not ready again when the recording ended", name)
+		default:
+			g.late(c, until, name, "", "the pod was ready again at D + %s, and its endpoint was not within P of that", ms(r.Ready.At-r.Drain.At))
+		}
 	}
 }
 
@@ -201,6 +238,9 @@ func LivenessHolds() Check {
 		Floors: []Floor{{
 			Name: "per drain call: seconds from D to the listener's end", N: floor,
 			Reason: "absence can't be counted in requests: the kubelet asks once a second here, and three failures in a row are a restart",
+		}, {
+			Name: "per drain call: the kubelet's events about the pod since D", N: 1,
+			Reason: "a failed probe is told by such an event: where none is seen of the restart either (Created, Started), none would be seen of it",
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -208,6 +248,7 @@ func LivenessHolds() Check {
 				g.doubt("the watch of the cluster's events has a gap: %s", gap)
 			}
 			rs := comebacks(c)
+			failed := 0
 			for _, r := range rs {
 				if !r.Exit.Known() {
 					g.doubt("nobody saw the container of %s end", r.Name)
@@ -218,9 +259,14 @@ func LivenessHolds() Check {
 					shut = r.Exit.At
 				}
 				g.span(r.Drain.At, r.Exit.At)
+				before, told := g.failures(), 0
 				g.least("seconds from D to the listener's end", r.Name, int((shut-r.Drain.At)/time.Second), floor)
 				for _, e := range c.Timeline.EventsOf(timeline.ClusterEvent, r.UID) {
-					if e.At < r.Drain.At || e.At > r.Exit.At+kubeletWatch || !aboutLiveness(e) {
+					if e.At < r.Drain.At {
+						continue
+					}
+					told++
+					if e.At > r.Exit.At+kubeletWatch || !aboutLiveness(e) {
 						continue
 					}
 					// Behind the listener's end nobody can answer, on most
@@ -229,12 +275,16 @@ func LivenessHolds() Check {
 						g.culprit(e.At, r.Name, "", "D + %s: %s: %s", ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"])
 					}
 				}
+				g.least("the kubelet's events since D", r.Name, told, 1)
+				if g.failures() > before {
+					failed++
+				}
 			}
 			g.needComebacks(rs)
 			g.finding.Cause = "Liveness and readiness are one handler, or liveness asks whether the process is in its normal state: the kubelet then kills what is draining."
 			return g.conclude(
-				fmt.Sprintf("liveness held through %d drains", len(rs)),
-				fmt.Sprintf("the kubelet saw liveness fail during %d drains", len(rs)))
+				"liveness held through "+plural(len(rs), "drain", "drains"),
+				fmt.Sprintf("the kubelet saw liveness fail during %d of %s", failed, plural(len(rs), "drain", "drains")))
 		},
 	}
 }

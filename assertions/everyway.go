@@ -29,7 +29,7 @@ func EveryWayDrains() Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "the drain by each way out",
-		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, and every request that was in flight at D ends whole",
+		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, every request that was in flight at D ends whole, and it has its whole grace period and leaves by itself within it",
 		Floors: []Floor{
 			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
 			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
@@ -45,6 +45,7 @@ func EveryWayDrains() Check {
 			}
 			ended, dialled := map[string]int{}, map[string]int{}
 			all, lost, hit := 0, 0, 0
+			grace := graceOf(c, ways[0])
 			for _, t := range c.Terminations {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				way := wayOf(c, t)
@@ -56,12 +57,19 @@ func EveryWayDrains() Check {
 				fresh := g.accepts(c, t, t.Drain, way+", D", t.Drain.At+c.P)
 				inflight, work := g.completes(c, t, t.Drain, "D ("+way+")", whole)
 				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				// A pod that came as a replacement and went again before it
+				// was dialled for a while is no evidence of anything.
+				counts := dialledSince(c, t, t.Drain.At-dialledBefore)
+				if counts {
+					if way != "" && grace != 0 && t.Grace != 0 && t.Grace != grace {
+						g.culprit(t.Drain.At, t.Name, "", "%s gave a grace period of %s, and %s gave %s", way, t.Grace, ways[0], grace)
+					}
+					g.leftBefore(c, t, t.Kill)
+				}
 				if g.failures() > before {
 					hit++
 				}
-				// A pod that came as a replacement and went again before it
-				// was dialled for a while is no evidence of anything.
-				if !dialledSince(c, t, t.Drain.At-dialledBefore) {
+				if !counts {
 					continue
 				}
 				dialled[way]++
@@ -78,12 +86,23 @@ func EveryWayDrains() Check {
 				}
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
-			g.finding.Cause = "The drain hangs on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, and not on what all ways have in common: preStop and SIGTERM."
+			g.finding.Cause = "The drain hangs on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, and not on what all ways have in common: preStop and SIGTERM. Or a tool gives a grace period of its own, as `kubectl drain --grace-period` does."
 			return g.conclude(
-				fmt.Sprintf("all %d requests were served, over %d terminations by %d ways", all, len(c.Terminations), len(ways)),
-				fmt.Sprintf("%d of %d requests were lost, at %d of %d terminations", lost, all, hit, len(c.Terminations)))
+				fmt.Sprintf("all %d requests were served, over %s by %d ways", all, c.ends(), len(ways)),
+				fmt.Sprintf("%d of %s went wrong; %d of %s were lost", hit, c.ends(), lost, plural(all, "request", "requests")))
 		},
 	}
+}
+
+// graceOf is the grace period of the pods that a way ended, 0 where nobody saw
+// it.
+func graceOf(c Case, way string) time.Duration {
+	for _, t := range c.Terminations {
+		if wayOf(c, t) == way && t.Grace != 0 {
+			return t.Grace
+		}
+	}
+	return 0
 }
 
 // dialledSince says whether an instance's own address was dialled before an
@@ -169,8 +188,8 @@ func HonoursBudget() Check {
 			g.count("evictions refused", refused, 1)
 			g.finding.Cause = "Whoever takes the pod away deletes it instead of evicting it: a DELETE does not ask the PodDisruptionBudget. `kubectl drain --disable-eviction` and home-made scripts do that."
 			return g.conclude(
-				fmt.Sprintf("%d evictions were carried out as the budget allowed, %d were refused", done, refused),
-				fmt.Sprintf("%d of %d evictions broke the budget", g.failures(), done))
+				fmt.Sprintf("carried out as the budget allowed: %s; refused: %d", plural(done, "eviction", "evictions"), refused),
+				fmt.Sprintf("%d of %s broke the budget", g.failures(), plural(done, "eviction", "evictions")))
 		},
 	}
 }
@@ -238,8 +257,8 @@ func ServiceLosesNothing() Check {
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."
 			return g.conclude(
-				fmt.Sprintf("0 of %d requests failed over %d terminations", sent, len(c.Terminations)),
-				fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", lost, sent, len(hit), len(c.Terminations)))
+				fmt.Sprintf("0 of %d requests failed over %s", sent, c.ends()),
+				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), c.ends()))
 		},
 	}
 }

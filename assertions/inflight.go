@@ -46,7 +46,7 @@ func CompletesInflight() Check {
 			g.finding.Cause = "The process exits, or force-closes its connections, without waiting for the requests that it is working on."
 			return g.conclude(
 				fmt.Sprintf("all %d requests in flight at D ended whole", total),
-				fmt.Sprintf("%d of %d requests in flight at D were lost, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
+				fmt.Sprintf("%d of %s in flight at D were lost, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()))
 		},
 	}
 }
@@ -57,7 +57,7 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 	inflight := map[string]int{}
 	var w tally
 	for _, s := range c.Timeline.Samples {
-		if !directTo(s, t.UID) || !slowOp(s) {
+		if !directTo(s, t.UID) || !slowOp(s) || turnedAway(s) {
 			continue
 		}
 		if s.Start >= at.At+at.Err || s.End <= at.At-at.Err {

@@ -97,11 +97,22 @@ func (s *scene) flow(name string, l life, rate int, from, to time.Duration) {
 }
 
 func (s *scene) setAttr(kind timeline.EventKind, key, value string) {
+	s.setAttrOf("", kind, key, value)
+}
+
+// setAttrOf is setAttr for the events about one subject.
+func (s *scene) setAttrOf(subject string, kind timeline.EventKind, key, value string) {
 	for _, e := range s.tl.Events {
-		if e.Kind == kind && e.Attrs != nil {
+		if e.Kind == kind && e.Attrs != nil && (subject == "" || e.Subject == subject) {
 			e.Attrs[key] = value
 		}
 	}
+}
+
+// backAgain are the endpoints of inPlace's uid-b that are ready after its
+// restart.
+func backAgain(e timeline.Event) bool {
+	return e.Kind == timeline.Endpoint && e.Subject == "uid-b" && e.Attrs["ready"] == "true" && e.At > 50*sec
 }
 
 func (s *scene) move(by time.Duration, which func(timeline.Event) bool) {
@@ -160,14 +171,18 @@ func hooked(exit time.Duration, code int) *scene {
 	s.setAttr(timeline.DrainStart, "trigger", "preStop")
 	for _, l := range lives {
 		s.event(l.d-time.Millisecond, timeline.DrainHook, l.uid, map[string]string{"takes": "4s", "fails": "true"})
+		s.event(l.d+4*sec+5*time.Millisecond, timeline.ClusterEvent, l.uid, map[string]string{"reason": "FailedPreStopHook", "message": "PreStopHook failed"})
 		s.event(l.d+4*sec+10*time.Millisecond, timeline.DrainAgain, l.uid, map[string]string{"trigger": "SIGTERM"})
 	}
 	return s
 }
 
-// exhausted is one pod of three that is killed at K, 12 s after its deletion.
-func exhausted(exit time.Duration) *scene {
-	l := life{"uid-a", 40 * sec, 6 * sec, exit, 137}
+// exhausted is one pod of three that is killed at K, 12 s after its deletion,
+// and stops accepting 6 s after it.
+func exhausted(exit time.Duration) *scene { return exhaustedOf(6*sec, exit) }
+
+func exhaustedOf(shut, exit time.Duration) *scene {
+	l := life{"uid-a", 40 * sec, shut, exit, 137}
 	other := life{uid: "uid-b", d: 100 * sec, exit: 100 * sec}
 	s := newLives(l).deleted(12*sec, l).served(60 * sec)
 	for _, proto := range []string{"http1", "h2c"} {
@@ -222,7 +237,11 @@ func inPlace() *scene {
 		s.event(l.d-20*time.Millisecond, timeline.Disruption, l.uid, map[string]string{"what": "drain-call", "took": "15ms"})
 		s.event(l.d+6*sec, timeline.PodReady, l.uid, map[string]string{"ready": "false"})
 		s.event(gone+time.Second, timeline.PodContainer, l.uid, map[string]string{"state": "running"})
+		s.event(gone+time.Second, timeline.ClusterEvent, l.uid, map[string]string{"reason": "Started", "message": "Container started"})
 		s.event(gone+2*sec, timeline.PodReady, l.uid, map[string]string{"ready": "true"})
+		for at, ready := range map[time.Duration]string{sec: "true", l.d + 6050*time.Millisecond: "false", gone + 2050*time.Millisecond: "true"} {
+			s.event(at, timeline.Endpoint, l.uid, map[string]string{"service": "echo", "ready": ready, "serving": ready, "terminating": "false"})
+		}
 	}
 	back := map[string]time.Duration{}
 	for _, l := range lives {
@@ -239,8 +258,10 @@ func inPlace() *scene {
 }
 
 // shutNode is two pods whose node shuts down, and which nobody deletes.
-func shutNode() *scene {
-	lives := []life{{"uid-a", 20 * sec, 12 * sec, 15 * sec, 0}, {"uid-b", 20*sec + 100*time.Millisecond, 12 * sec, 15 * sec, 0}}
+func shutNode() *scene { return shutNodeOf(12*sec, 15*sec, 0) }
+
+func shutNodeOf(shut, exit time.Duration, code int) *scene {
+	lives := []life{{"uid-a", 20 * sec, shut, exit, code}, {"uid-b", 20*sec + 100*time.Millisecond, shut, exit, code}}
 	s := newLives(lives...)
 	for i := range s.tl.Events {
 		s.tl.Events[i].Node = "n1"
@@ -269,6 +290,12 @@ func TestLifecycleChecks(t *testing.T) {
 		{"hook: SIGTERM before its end", hooks, HookEndsInSigterm(), func(s *scene) {
 			s.move(-sec, ofKind(timeline.DrainAgain))
 		}, spec.Fail},
+		{"hook: SIGTERM long after its end", hooks, HookEndsInSigterm(), func(s *scene) {
+			s.move(3*sec, ofKind(timeline.DrainAgain))
+		}, spec.Fail},
+		{"hook: the kubelet does not call it a failure", hooks, HookEndsInSigterm(), func(s *scene) {
+			s.drop(ofKind(timeline.ClusterEvent))
+		}, spec.Inconclusive},
 		{"hook: no SIGTERM behind one that failed", hooks, HookEndsInSigterm(), func(s *scene) {
 			s.drop(ofKind(timeline.DrainAgain))
 		}, spec.Fail},
@@ -311,6 +338,11 @@ func TestLifecycleChecks(t *testing.T) {
 		{"before K: killed", func() *scene { return hooked(20100*time.Millisecond, 137) }, FinishesBeforeKill(), nil, spec.Fail},
 		{"before K: left at K by itself", func() *scene { return hooked(20100*time.Millisecond, 0) }, FinishesBeforeKill(), nil, spec.Fail},
 		{"before K: left with an error", func() *scene { return hooked(8500*time.Millisecond, 1) }, FinishesBeforeKill(), nil, spec.Fail},
+		{"before K: left as a JVM does", func() *scene { return hooked(8500*time.Millisecond, 143) }, FinishesBeforeKill(), nil, spec.Pass},
+		{"before K: SIGTERM's end with work in hand", func() *scene { return hooked(6*sec, 143) }, FinishesBeforeKill(), nil, spec.Fail},
+		{"before K: one was turned away", hooks, FinishesBeforeKill(), func(s *scene) {
+			s.turnAway(sent("direct/h2c/reused/slow", "uid-c", 82*sec, 84*sec), timeline.PhaseFirstByte)
+		}, spec.Pass},
 		{"before K: one was cut", hooks, FinishesBeforeKill(), func(s *scene) {
 			s.spoil(sent("direct/h2c/reused/slow", "uid-c", 82*sec, 84*sec), timeline.StreamReset, 0)
 		}, spec.Fail},
@@ -331,6 +363,13 @@ func TestLifecycleChecks(t *testing.T) {
 		{"overlong: killed at K", atK, LosesOnlyOverlong(), nil, spec.Pass},
 		{"overlong: left early", func() *scene { return exhausted(9 * sec) }, LosesOnlyOverlong(), nil, spec.Fail},
 		{"overlong: left at D", func() *scene { return exhausted(10 * time.Millisecond) }, LosesOnlyOverlong(), nil, spec.Fail},
+		{"overlong: the watch showed the deletion late", atK, LosesOnlyOverlong(), func(s *scene) {
+			s.move(1500*time.Millisecond, ofKind(timeline.PodDeletion))
+		}, spec.Pass},
+		{"overlong: left early, and D is not known well", func() *scene { return exhausted(10500 * time.Millisecond) }, LosesOnlyOverlong(), func(s *scene) {
+			s.drop(ofKind(timeline.DrainStart))
+		}, spec.Inconclusive},
+		{"overlong: it takes on what it can't finish", func() *scene { return exhaustedOf(12100*time.Millisecond, 12100*time.Millisecond) }, LosesOnlyOverlong(), nil, spec.Fail},
 		{"overlong: there for too long", func() *scene { return exhausted(15 * sec) }, LosesOnlyOverlong(), nil, spec.Fail},
 		{"overlong: cut at D", atK, LosesOnlyOverlong(), func(s *scene) {
 			s.spoil(sent("direct/http1/reused/slow/20s", "uid-a", 38*sec, lateD), timeline.Truncated, lateD+10*time.Millisecond)
@@ -361,6 +400,12 @@ func TestLifecycleChecks(t *testing.T) {
 		{"siblings: the Service within P is not this rule's", atK, SparesSiblings(), func(s *scene) {
 			s.spoil(sent("service/", "", 41*sec, 42*sec), timeline.Timeout, 0)
 		}, spec.Pass},
+		{"siblings: another fell silent", atK, SparesSiblings(), func(s *scene) {
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, sent("direct/", "uid-b", lateD, 100*sec))
+		}, spec.Inconclusive},
+		{"siblings: a replacement that was hardly dialled", atK, SparesSiblings(), func(s *scene) {
+			s.flow("direct/http1/reused/slow/2s@uid-new", life{uid: "uid-new", d: 100 * sec, exit: 100 * sec}, 1, 53*sec, 55*sec)
+		}, spec.Pass},
 		{"siblings: nobody dialled another", atK, SparesSiblings(), func(s *scene) {
 			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, sent("direct/", "uid-b", 0, 100*sec))
 		}, spec.Inconclusive},
@@ -370,6 +415,12 @@ func TestLifecycleChecks(t *testing.T) {
 
 		{"endpoint goes: healthy", atK, EndpointGoes(), nil, spec.Pass},
 		{"endpoint goes: it stays", atK, EndpointGoes(), func(s *scene) { s.drop(ofKind(timeline.EndpointGone)) }, spec.Fail},
+		{"endpoint goes: it stays in one address family", atK, EndpointGoes(), func(s *scene) {
+			s.alsoIn("IPv6", ofKind(timeline.Endpoint))
+		}, spec.Fail},
+		{"endpoint goes: it goes in both address families", atK, EndpointGoes(), func(s *scene) {
+			s.alsoIn("IPv6", ofKind(timeline.Endpoint, timeline.EndpointGone))
+		}, spec.Pass},
 		{"endpoint goes: another Service's went", atK, EndpointGoes(), func(s *scene) {
 			s.setAttr(timeline.EndpointGone, "service", "headless")
 		}, spec.Fail},
@@ -400,6 +451,25 @@ func TestLifecycleChecks(t *testing.T) {
 				}
 			}
 		}, spec.Inconclusive},
+		{"second: one of three failed to be sent", twice, IgnoresSecondSignal(), func(s *scene) {
+			for _, e := range s.tl.Events {
+				if disruptionOf("sigterm-again")(e) && e.Subject == "uid-c" {
+					e.Attrs["error"] = "no witness"
+				}
+			}
+		}, spec.Inconclusive},
+		{"second: readiness goes with it", twice, IgnoresSecondSignal(), func(s *scene) {
+			s.event(52500*time.Millisecond, timeline.Endpoint, "uid-b", map[string]string{"service": "echo", "ready": "false", "serving": "false", "terminating": "true"})
+		}, spec.Fail},
+		{"second: readiness goes when it is time", twice, IgnoresSecondSignal(), func(s *scene) {
+			s.event(59*sec, timeline.Endpoint, "uid-b", map[string]string{"service": "echo", "ready": "false", "serving": "false", "terminating": "true"})
+		}, spec.Pass},
+		{"second: the slices were not seen whole", twice, IgnoresSecondSignal(), func(s *scene) {
+			s.event(52*sec, timeline.WatchGap, "endpointslices", map[string]string{"why": "410"})
+		}, spec.Inconclusive},
+		{"second: work begun after it is cut", twice, IgnoresSecondSignal(), func(s *scene) {
+			s.spoil(sent("direct/h2c/reused/slow", "uid-b", 53*sec, 54*sec), timeline.Reset, 0)
+		}, spec.Fail},
 		{"second: it was gone by then", twice, IgnoresSecondSignal(), func(s *scene) {
 			s.move(-13500*time.Millisecond, ofKind(timeline.ProcExit))
 		}, spec.Inconclusive},
@@ -414,6 +484,19 @@ func TestLifecycleChecks(t *testing.T) {
 		{"ways: the drained one cuts", everyWay, EveryWayDrains(), func(s *scene) {
 			s.spoil(sent("direct/h2c/reused/slow", "uid-2", 59*sec, 60*sec), timeline.Truncated, 0)
 		}, spec.Fail},
+		{"ways: the eviction gives more time", everyWay, EveryWayDrains(), func(s *scene) {
+			s.setAttrOf("uid-1", timeline.PodDeletion, "grace", "30")
+		}, spec.Fail},
+		{"ways: the drain gives less time than it takes", everyWay, EveryWayDrains(), func(s *scene) {
+			s.setAttrOf("uid-2", timeline.PodDeletion, "grace", "5")
+			s.setAttrOf("uid-2", timeline.PodContainer, "exitCode", "137")
+		}, spec.Fail},
+		{"ways: the one that was scaled away is killed", everyWay, EveryWayDrains(), func(s *scene) {
+			s.setAttrOf("uid-3", timeline.PodContainer, "exitCode", "137")
+		}, spec.Fail},
+		{"ways: all leave as a JVM does", everyWay, EveryWayDrains(), func(s *scene) {
+			s.setAttr(timeline.PodContainer, "exitCode", "143")
+		}, spec.Pass},
 		{"ways: no rollout", everyWay, EveryWayDrains(), func(s *scene) { s.drop(disruptionOf("rollout")) }, spec.Inconclusive},
 		{"ways: the drain failed", everyWay, EveryWayDrains(), func(s *scene) { s.drop(disruptionOf("drain")) }, spec.Inconclusive},
 		{"ways: one was never dialled", everyWay, EveryWayDrains(), func(s *scene) {
@@ -466,6 +549,16 @@ func TestLifecycleChecks(t *testing.T) {
 				return e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && e.Subject == "uid-a"
 			})
 		}, spec.Fail},
+		{"back: its endpoint is not", inPlace, ComesBack(), func(s *scene) {
+			s.drop(backAgain)
+		}, spec.Fail},
+		{"back: its endpoint never was", inPlace, ComesBack(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Subject == "uid-b" })
+		}, spec.Inconclusive},
+		{"back: the slices were not seen whole", inPlace, ComesBack(), func(s *scene) {
+			s.drop(backAgain)
+			s.event(62*sec, timeline.WatchGap, "endpointslices", map[string]string{"why": "410"})
+		}, spec.Inconclusive},
 		{"back: the recording broke off when it was not ready for long", inPlace, ComesBack(), func(s *scene) {
 			s.cutAt(47 * sec)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" })
@@ -503,6 +596,9 @@ func TestLifecycleChecks(t *testing.T) {
 		{"liveness: events were missed", inPlace, LivenessHolds(), func(s *scene) {
 			s.event(26*sec, timeline.WatchGap, "events", map[string]string{"why": "410"})
 		}, spec.Inconclusive},
+		{"liveness: no word of the kubelet's", inPlace, LivenessHolds(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ClusterEvent && e.Subject == "uid-b" })
+		}, spec.Inconclusive},
 		{"liveness: it was hardly asked", inPlace, LivenessHolds(), func(s *scene) {
 			s.move(-7*sec, ofKind(timeline.ProcExit))
 		}, spec.Inconclusive},
@@ -519,6 +615,19 @@ func TestLifecycleChecks(t *testing.T) {
 		{"node: killed when its time is over", shutNode, LeavesWithItsNode(), func(s *scene) {
 			s.setAttr(timeline.PodContainer, "exitCode", "137")
 		}, spec.Fail},
+		{"node: killed without a word", shutNode, LeavesWithItsNode(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Subject == "uid-a" && e.Kind == timeline.DrainStart })
+			s.setAttrOf("uid-a", timeline.PodContainer, "exitCode", "137")
+		}, spec.Fail},
+		{"node: SIGTERM's end without a word", func() *scene { return shutNodeOf(50*time.Millisecond, 50*time.Millisecond, 143) }, LeavesWithItsNode(), func(s *scene) {
+			s.drop(ofKind(timeline.DrainStart))
+		}, spec.Fail},
+		{"node: killed without a word, and not by the shutdown", shutNode, LeavesWithItsNode(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Subject == "uid-a" && e.Kind == timeline.DrainStart })
+			s.setAttrOf("uid-a", timeline.PodContainer, "exitCode", "137")
+			s.event(30*sec, timeline.PodDeletion, "uid-a", map[string]string{"grace": "5"})
+		}, spec.Inconclusive},
+		{"node: left as a JVM does", func() *scene { return shutNodeOf(12*sec, 15*sec, 143) }, LeavesWithItsNode(), nil, spec.Pass},
 		{"node: the failed pod is deleted later", shutNode, LeavesWithItsNode(), func(s *scene) {
 			s.event(40*sec, timeline.PodDeletion, "uid-a", map[string]string{"grace": "40"})
 		}, spec.Pass},
@@ -548,6 +657,31 @@ func TestLifecycleChecks(t *testing.T) {
 				t.Error("a finding must say what was expected, what was seen and what causes it")
 			}
 		})
+	}
+}
+
+// A failure that is the exit's is told as one, and not as no request lost.
+func TestLifecycleTexts(t *testing.T) {
+	atK := func() *scene { return exhausted(12100 * time.Millisecond) }
+	for _, tc := range []struct {
+		scene *scene
+		check Check
+		want  string
+	}{
+		{hooked(20100*time.Millisecond, 0), FinishesBeforeKill(), "3 of 3 processes did not leave by themselves before K"},
+		{exhausted(15 * sec), LosesOnlyOverlong(), "1 of 1 process outlived K by more than 2s"},
+		{exhausted(9 * sec), LosesOnlyOverlong(), "requests were lost that need not have been, at 1 of 1 termination"},
+		{atK(), EndpointGoes(), "1 endpoint was gone in the end"},
+		{inPlace(), LivenessHolds(), "liveness held through 3 drains"},
+	} {
+		if f := tc.scene.run(tc.check); !strings.Contains(f.Actual, tc.want) || strings.Contains(f.Actual, "0 of") {
+			t.Errorf("%s: %q, want %q", tc.check.Name, f.Actual, tc.want)
+		}
+	}
+	s := inPlace()
+	s.event(26*sec, timeline.ClusterEvent, "uid-a", map[string]string{"reason": "Unhealthy", "message": "Liveness probe failed: HTTP probe failed with statuscode: 503"})
+	if f := s.run(LivenessHolds()); !strings.Contains(f.Actual, "during 1 of 3 drains") {
+		t.Errorf("%q", f.Actual)
 	}
 }
 

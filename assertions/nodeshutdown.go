@@ -14,7 +14,7 @@ import (
 func LeavesWithItsNode() Check {
 	return Check{
 		Name:     "the end by a node's shutdown",
-		Expected: "the shutdown ends the pod without a deletion; its process drains, and leaves by itself with exit code 0 before the node's time is over",
+		Expected: "the shutdown ends the pod without a deletion; its process drains, and leaves by itself, with exit code 0 or SIGTERM's own 143, before the node's time is over",
 		Floors:   []Floor{{Name: "pods that the shutdown ended", N: 1, Reason: "one node is shut down, and one pod on it is enough: the drain itself is counted in requests by the other checks"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -25,11 +25,15 @@ func LeavesWithItsNode() Check {
 				}
 				ended[t.UID] = true
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
+				end := t.exitOr(t.Drain.At)
+				when := offset("D", end-t.Drain.At)
 				switch {
 				case t.ExitCode == killedCode:
-					g.culprit(t.exitOr(t.Drain.At), t.Name, "", "was killed at D + %s: the node's time was over (exit code %d)", ms(t.exitOr(t.Drain.At)-t.Drain.At), t.ExitCode)
-				case t.ExitCode > 0:
-					g.culprit(t.exitOr(t.Drain.At), t.Name, "", "left at D + %s with exit code %d", ms(t.exitOr(t.Drain.At)-t.Drain.At), t.ExitCode)
+					g.culprit(end, t.Name, "", "was killed at %s: the node's time was over (exit code %d)", when, t.ExitCode)
+				case !byItself(c, t) && t.ExitCode == termCode:
+					g.culprit(end, t.Name, "", "left its work at %s, with exit code %d", when, t.ExitCode)
+				case !byItself(c, t):
+					g.culprit(end, t.Name, "", "left at %s with exit code %d", when, t.ExitCode)
 				case !t.Exit.Known() || t.ExitCode < 0:
 					g.doubt("nobody saw how %s ended", t.Name)
 				}
@@ -46,8 +50,8 @@ func LeavesWithItsNode() Check {
 			g.count("pods that the shutdown ended", len(ended), 1)
 			g.finding.Cause = "The drain takes longer than shutdownGracePeriod less shutdownGracePeriodCriticalPods of the kubelet: the pod's own terminationGracePeriodSeconds is cut down to it."
 			return g.conclude(
-				fmt.Sprintf("%d pods drained and left by themselves, without a deletion", len(ended)),
-				fmt.Sprintf("%d of %d pods did not leave by themselves", g.failures(), len(ended)))
+				plural(len(ended), "pod", "pods")+" drained and left without a deletion and without being killed",
+				fmt.Sprintf("%d of %s did not leave in order", g.failures(), plural(len(ended), "pod", "pods")))
 		},
 	}
 }

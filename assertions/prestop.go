@@ -39,6 +39,16 @@ func hookOf(c Case, uid string) (hook, bool) {
 	return hook{begin: e.At, end: e.At + takes, fails: e.Attrs["fails"] == "true"}, true
 }
 
+// hookFailed says whether the kubelet tells that the instance's hook failed.
+func hookFailed(c Case, uid string) bool {
+	for _, e := range c.Timeline.EventsOf(timeline.ClusterEvent, uid) {
+		if e.Attrs["reason"] == "FailedPreStopHook" {
+			return true
+		}
+	}
+	return false
+}
+
 // sigterm is when SIGTERM reached the instance, as it says itself: where its
 // hook began the drain, SIGTERM is the second trigger. told says whether it
 // speaks of its drain at all.
@@ -60,7 +70,7 @@ func sigterm(c Case, uid string) (at time.Duration, came, told bool) {
 func HookEndsInSigterm() Check {
 	return Check{
 		Name:     "deletion, preStop hook and SIGTERM",
-		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes when it has ended and not before, and it comes although the hook failed",
+		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes within 2 s of its end and not before, and it comes although the hook failed",
 		Floors:   []Floor{{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -78,6 +88,8 @@ func HookEndsInSigterm() Check {
 					continue
 				case !h.fails:
 					g.doubt("the hook of %s did not fail: nothing is known of one that does", t.Name)
+				case !hookFailed(c, t.UID):
+					g.doubt("the kubelet did not say that the hook of %s failed: it may take what the app did for a success", t.Name)
 				default:
 					failed++
 				}
@@ -87,8 +99,14 @@ func HookEndsInSigterm() Check {
 				switch {
 				case came && term < h.end-roughly:
 					g.late(c, term, t.Name, "", "SIGTERM came %s before the end of the hook", ms(h.end-term))
+				case came && term > h.end+kubeletWatch:
+					g.late(c, term, t.Name, "", "SIGTERM came %s after the end of the hook", ms(term-h.end))
 				case !came && t.Exit.Known():
-					g.culprit(t.Exit.At, t.Name, "", "the hook failed, and the process ended without a SIGTERM")
+					how := "ended"
+					if h.fails {
+						how = "failed"
+					}
+					g.culprit(t.Exit.At, t.Name, "", "the hook %s, and the process ended without a SIGTERM", how)
 				case !came:
 					g.doubt("neither a SIGTERM nor the end of %s was seen", t.Name)
 				}
@@ -97,8 +115,8 @@ func HookEndsInSigterm() Check {
 			g.count("hooks that failed", failed, 3)
 			g.finding.Cause = "The kubelet calls the hook first and sends SIGTERM when it has ended, however it ended. A hook that never arrives is mostly one on a port or path that nobody serves; a process that ends without a SIGTERM did not survive its own hook."
 			return g.conclude(
-				fmt.Sprintf("%d hooks were called at the deletion, failed, and were followed by SIGTERM", failed),
-				fmt.Sprintf("hook and SIGTERM went wrong %d times in %d terminations", g.failures(), len(c.Terminations)))
+				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
+				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
 		},
 	}
 }
@@ -136,8 +154,8 @@ func AcceptsThroughHook() Check {
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
 			g.finding.Cause = "The process closes its listener in the hook, or leaves at the SIGTERM behind it because it takes the hook for its whole drain."
 			return g.conclude(
-				fmt.Sprintf("all %d new connections from the hook on were served, in %d terminations", all, len(c.Terminations)),
-				fmt.Sprintf("%d of %d new connections failed, at %d of %d terminations", lost, all, hit, len(c.Terminations)))
+				fmt.Sprintf("all %d new connections from the hook on were served, in %s", all, c.ends()),
+				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), hit, c.ends()))
 		},
 	}
 }
@@ -148,7 +166,7 @@ func FinishesBeforeKill() Check {
 	const floor = 20
 	return Check{
 		Name:     "work and exit against K",
-		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0, before the grace period ends (counted from the deletion, the hook's time included)",
+		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0 or SIGTERM's own 143, before the grace period ends (counted from the deletion, the hook's time included)",
 		Floors: []Floor{{
 			Name: "per termination and kind of request: under way during the drain", N: floor,
 			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",
@@ -160,7 +178,7 @@ func FinishesBeforeKill() Check {
 			if len(kinds) == 0 {
 				g.doubt("no slow requests were sent to the pods")
 			}
-			total, lost, hit := 0, 0, 0
+			total, lost, hit, stayed := 0, 0, 0, 0
 			for _, t := range c.Terminations {
 				kill := t.Kill
 				if h, ok := hookOf(c, t.UID); ok {
@@ -191,44 +209,53 @@ func FinishesBeforeKill() Check {
 				for _, k := range kinds {
 					g.least(k+" under way during the drain", t.Name, n[k], floor)
 				}
-				g.leftBefore(t, kill)
+				wrong := g.failures()
+				g.leftBefore(c, t, kill)
+				stayed += g.failures() - wrong
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
 			g.finding.Cause = "The drain is planned as if it had the whole grace period, but the clock runs from the deletion: what the preStop hook took is gone. The kubelet then kills in the middle of the work (exit code 137)."
 			return g.conclude(
-				fmt.Sprintf("all %d requests that were under way ended whole, and all %d processes left before K", total, len(c.Terminations)),
-				fmt.Sprintf("%d of %d requests were lost, at %d of %d terminations", lost, total, hit, len(c.Terminations)))
+				fmt.Sprintf("all %d requests that were under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
+				both(lost, fmt.Sprintf("%d of %s were lost, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
+					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(c.Terminations), "process", "processes"))))
 		},
 	}
 }
 
+// both joins what is said of two things that may have happened, of those that did.
+func both(n int, first string, m int, second string) string {
+	switch {
+	case m == 0:
+		return first
+	case n == 0:
+		return second
+	}
+	return first + "; " + second
+}
+
 // leftBefore judges that the process left by itself before a deadline.
-func (g *gather) leftBefore(t Termination, kill time.Duration) {
+func (g *gather) leftBefore(c Case, t Termination, kill time.Duration) {
 	switch {
 	case t.Grace == 0:
 		g.doubt("the grace period of %s was not seen", t.Name)
-	case t.ExitCode > 0:
+	case !byItself(c, t):
 		how := "left"
-		if t.ExitCode == killedCode {
+		switch t.ExitCode {
+		case killedCode:
 			how = "was killed"
+		case termCode:
+			how = "left its work"
 		}
 		g.culprit(t.exitOr(kill), t.Name, "", "the process %s with exit code %d at %s", how, t.ExitCode, againstKill(t.exitOr(kill), kill))
 	case !t.Exit.Known() || t.ExitCode < 0:
 		g.doubt("nobody saw how %s ended", t.Name)
 	case t.Exit.At-t.Exit.Err >= kill:
-		g.culprit(t.Exit.At, t.Name, "", "the process left at %s", againstKill(t.Exit.At, kill))
+		g.late(c, t.Exit.At, t.Name, "", "the process left at %s", againstKill(t.Exit.At, kill))
 	case t.Exit.At+t.Exit.Err >= kill:
 		g.doubt("the exit of %s is known only to ±%s (%s): before K or not", t.Name, ms(t.Exit.Err), t.Exit.Source)
 	}
 }
 
-// killedCode is the exit code of a process that SIGKILL ended.
-const killedCode = 137
-
-func againstKill(at, kill time.Duration) string {
-	if at < kill {
-		return fmt.Sprintf("K - %s", ms(kill-at))
-	}
-	return fmt.Sprintf("K + %s", ms(at-kill))
-}
+func againstKill(at, kill time.Duration) string { return offset("K", at-kill) }

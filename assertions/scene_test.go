@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,43 @@ func (s *scene) drop(out func(timeline.Event) bool) {
 	s.tl.Events = slices.DeleteFunc(s.tl.Events, out)
 }
 
+// farAway adds a dial 20 ms long, begun at an instant.
+func (s *scene) farAway(at time.Duration, o timeline.Outcome) {
+	s.add(timeline.Sample{Stream: "direct/http1/new/get/delay=20ms@" + uid, ID: "far", Due: at, Start: at, End: at + 40*time.Millisecond, Outcome: o, Phase: timeline.PhaseDial})
+}
+
+// blurD makes the instance's own word on D uncertain.
+func (s *scene) blurD(by time.Duration) {
+	for i := range s.tl.Events {
+		if s.tl.Events[i].Kind == timeline.DrainStart {
+			s.tl.Events[i].Err = by
+		}
+	}
+}
+
+// alsoIn says of some endpoints' events that they happened in another address
+// family too.
+func (s *scene) alsoIn(family string, which func(timeline.Event) bool) {
+	for _, e := range slices.Clone(s.tl.Events) {
+		if which(e) {
+			e.Attrs = maps.Clone(e.Attrs)
+			e.Attrs["family"] = family
+			s.tl.Events = append(s.tl.Events, e)
+		}
+	}
+}
+
+// turnAway has the first sample that is asked for refused as not processed.
+func (s *scene) turnAway(which func(timeline.Sample) bool, at timeline.Phase) {
+	for i := range s.tl.Samples {
+		if x := &s.tl.Samples[i]; which(*x) {
+			x.Outcome, x.Phase = timeline.RefusedStream, at
+			return
+		}
+	}
+	panic("nobody to turn away")
+}
+
 func (s *scene) run(k Check) spec.Finding {
 	s.tl.Sort()
 	return k.Run(NewCase(&s.tl, s.p))
@@ -180,7 +218,51 @@ func TestChecks(t *testing.T) {
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
 		}, spec.Inconclusive},
 
+		{"accept: a far client's dial that arrives at D", AcceptsAfterDrain(), func(s *scene) {
+			s.farAway(del, timeline.Refused) // 10 ms before D, and it takes 20
+		}, spec.Fail},
+		{"accept: a far client's dial that arrives after P", AcceptsAfterDrain(), func(s *scene) {
+			s.farAway(del+s.p, timeline.Refused)
+		}, spec.Pass},
+		{"accept: refused where D's uncertainty ends the window", AcceptsAfterDrain(), func(s *scene) {
+			s.blurD(100 * time.Millisecond)
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 12950*time.Millisecond, 14*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Inconclusive},
+		{"accept: refused wherever D is", AcceptsAfterDrain(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 10200*time.Millisecond, 30*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Fail},
+		{"accept: refused later than an early D + P", AcceptsAfterDrain(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && between(x, 12*sec, 30*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Inconclusive},
+
 		{"serving: healthy", ServesWhileAccepting(), nil, spec.Pass},
+		{"serving: D is not known well", ServesWhileAccepting(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+		}, spec.Inconclusive},
+		{"serving: one address family never stops", ServesWhileAccepting(), func(s *scene) {
+			s.alsoIn("IPv6", func(e timeline.Event) bool {
+				return e.Kind == timeline.Endpoint && e.Attrs["serving"] == "true"
+			})
+		}, spec.Fail},
+		{"serving: both address families", ServesWhileAccepting(), func(s *scene) {
+			s.alsoIn("IPv6", func(e timeline.Event) bool {
+				return e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone
+			})
+		}, spec.Pass},
 		{"serving: cut at D", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Fail},
 		{"serving: cut far too early", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+4*sec, false, false, true) }, spec.Fail},
 		{"serving: the listener goes first", ServesWhileAccepting(), func(s *scene) {
@@ -217,6 +299,12 @@ func TestChecks(t *testing.T) {
 					done = true
 				}
 			})
+		}, spec.Fail},
+		{"inflight: one turned away", CompletesInflight(), func(s *scene) {
+			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseFirstByte)
+		}, spec.Pass},
+		{"inflight: one turned away in the middle of its answer", CompletesInflight(), func(s *scene) {
+			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseBody)
 		}, spec.Fail},
 		{"inflight: cut after it was over", CompletesInflight(), func(s *scene) {
 			s.each(func(x *timeline.Sample) {

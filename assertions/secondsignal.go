@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,13 +12,13 @@ import (
 )
 
 // IgnoresSecondSignal judges that a second SIGTERM changes nothing: for P
-// after it the instance serves new connections and does not leave, and what
-// is in flight at that instant completes.
+// after it the instance serves new connections, stays ready and does not leave,
+// and what is in flight at that instant or begun since completes.
 func IgnoresSecondSignal() Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "P after a second SIGTERM",
-		Expected: "for P after a second SIGTERM the pod serves every new connection and does not leave, and every request that was in flight ends whole",
+		Expected: "for P after a second SIGTERM the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
 		Floors: []Floor{
 			{Name: "second SIGTERMs", N: 1, Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged"},
 			{Name: "per second SIGTERM: new connections dialled at the pod within P of it", N: floorNew},
@@ -30,6 +31,12 @@ func IgnoresSecondSignal() Check {
 			kinds := slowStreams(c.Timeline)
 			if len(kinds) == 0 {
 				g.doubt("no slow requests were sent to the pods")
+			}
+			gap := watchGap(c.Timeline, "endpointslices")
+			for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
+				if e.Attrs["what"] == secondSigterm && e.Attrs["error"] != "" {
+					g.doubt("a second SIGTERM was not sent to %s: %s", cmp.Or(e.Name, "any pod"), e.Attrs["error"])
+				}
 			}
 			seen, all, lost, hit := 0, 0, 0, 0
 			for _, t := range c.Terminations {
@@ -47,6 +54,15 @@ func IgnoresSecondSignal() Check {
 				before := g.failures()
 				fresh := g.accepts(c, t, at, "second SIGTERM", to)
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
+				later := g.completesSince(c, t, at, to, whole)
+				for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
+					if s.at > at.At+at.Err && s.at <= to && !s.gone && !s.serving && wasServing(c, t, s) {
+						g.late(c, s.at, t.Name, "", "`serving` of its endpoint went false %s after the second SIGTERM", ms(s.at-at.At))
+					}
+				}
+				if gap != "" {
+					g.doubt("the EndpointSlice watch has a gap: %s", gap)
+				}
 				switch {
 				case !t.Exit.Known():
 					g.doubt("nobody saw %s exit", t.Name)
@@ -58,7 +74,7 @@ func IgnoresSecondSignal() Check {
 				if g.failures() > before {
 					hit++
 				}
-				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				all, lost = all+fresh.all+work.all+later.all, lost+fresh.lost+work.lost+later.lost
 				g.least("new connections within P of the second SIGTERM", t.Name, fresh.sound, floorNew)
 				for _, k := range kinds {
 					g.least(k+" in flight at the second SIGTERM", t.Name, inflight[k], floorInflight)
@@ -69,17 +85,58 @@ func IgnoresSecondSignal() Check {
 			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
 			g.finding.Cause = "The process takes a second SIGTERM for impatience and exits, as many frameworks do with a second Ctrl-C; or its signal handler is removed after the first, and the default action kills it."
 			return g.conclude(
-				fmt.Sprintf("%d second SIGTERMs changed nothing for %d requests", seen, all),
-				fmt.Sprintf("%d of %d second SIGTERMs did harm: %d of %d requests were lost", hit, seen, lost, all))
+				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
+				fmt.Sprintf("%d of %s did harm; %d of %s were lost", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
 		},
 	}
 }
+
+// completesSince judges the slow requests that were begun at an instance after
+// the second SIGTERM, until another instant.
+func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.Duration, whole map[string]bool) tally {
+	var w tally
+	for _, s := range c.Timeline.Samples {
+		if !directTo(s, t.UID) || !slowOp(s) || turnedAway(s) || s.Start < signal.At+signal.Err || s.Start > to {
+			continue
+		}
+		if s.Start > to-signal.Err {
+			// Within P or not: nobody knows.
+			if s.Failed() {
+				g.doubt("a request at %s broke within the uncertainty of the end of P after the second SIGTERM (±%s, %s)", t.Name, ms(signal.Err), signal.Source)
+			}
+			continue
+		}
+		w.all++
+		switch {
+		case s.Failed():
+			w.lost++
+			g.culprit(s.Start, t.Name, s.ID, "begun %s after the second SIGTERM: %s", ms(s.Start-signal.At), describe(s))
+		case !whole[s.ID]:
+			g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+		}
+	}
+	return w
+}
+
+// wasServing says whether an endpoint served until the state that followed.
+func wasServing(c Case, t Termination, next endpointState) bool {
+	was := false
+	for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
+		if s.family == next.family && s.at < next.at {
+			was = s.serving
+		}
+	}
+	return was
+}
+
+// secondSigterm is what its events are called (fixtures/disrupt).
+const secondSigterm = "sigterm-again"
 
 // secondSignal is when a second SIGTERM reached an instance: as it says
 // itself, or else as the suite sent it.
 func secondSignal(c Case, t Termination) (Instant, bool) {
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
-		if e.Attrs["what"] != "sigterm-again" || e.Attrs["error"] != "" || e.At < t.Drain.At-t.Drain.Err {
+		if e.Attrs["what"] != secondSigterm || e.Attrs["error"] != "" || e.At < t.Drain.At-t.Drain.Err {
 			continue
 		}
 		took, err := time.ParseDuration(e.Attrs["took"])

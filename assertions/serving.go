@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -28,6 +29,7 @@ func ServesWhileAccepting() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
+			wrong := 0
 			for _, t := range c.Terminations {
 				last, closed, n := listener(c, t, t.Drain.At)
 				if closed == 0 {
@@ -42,26 +44,15 @@ func ServesWhileAccepting() Check {
 					g.doubt("no EndpointSlice ever showed %s", t.Name)
 					continue
 				}
-				unserving, stays := firstUnserving(states, t.Drain.At, closed)
-				switch {
-				case unserving == 0 && closed == 0:
-					g.doubt("neither the listener's nor `serving`'s end of %s was seen", t.Name)
-				case !stays:
-					g.late(c, closed, t.Name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
-				case unserving == 0 && gap != "":
-					// What was not seen may have been in the gap.
-				case unserving == 0 || (closed != 0 && unserving > closed):
-					when := "while `serving` was never seen false"
-					if unserving != 0 {
-						when = fmt.Sprintf("%s before `serving` was false", ms(unserving-closed))
-					}
-					g.late(c, closed, t.Name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
-				case unserving <= t.Drain.At+c.P && last > unserving:
-					g.late(c, unserving, t.Name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
-				case last-unserving > c.P+readinessLead:
-					g.late(c, unserving, t.Name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
+				if t.Drain.Err > c.P/4 {
+					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 				}
-				if g.failures() == before {
+				for _, life := range families(states) {
+					g.servesUntil(c, t, life, last, closed, gap)
+				}
+				if g.failures() > before {
+					wrong++
+				} else {
 					g.least("new connections accepted after D", t.Name, n, floorNew)
 				}
 			}
@@ -71,9 +62,35 @@ func ServesWhileAccepting() Check {
 			}
 			g.finding.Cause = "Readiness is cut as the first act of the drain (then nothing is left to fall back on when all endpoints terminate), or the listener is closed before readiness has failed."
 			return g.conclude(
-				fmt.Sprintf("`serving` outlived D+P and ended before the listener in all %d terminations", len(c.Terminations)),
-				fmt.Sprintf("%d of %d terminations had `serving` and the listener in the wrong order", g.failures(), len(c.Terminations)))
+				fmt.Sprintf("`serving` outlived D+P and ended before the listener, in %d of %s", len(c.Terminations), c.ends()),
+				fmt.Sprintf("`serving` and the listener ended in the wrong order, or too far apart, in %d of %s", wrong, c.ends()))
 		},
+	}
+}
+
+// servesUntil judges the life of an instance's endpoint in one address family
+// against its listener, which served for the last time at last and was gone at
+// closed (0: nobody saw it go).
+func (g *gather) servesUntil(c Case, t Termination, life []endpointState, last, closed time.Duration, gap string) {
+	name := seat{mainService, life[0].family}.name(t)
+	unserving, stays := firstUnserving(life, t.Drain.At, closed)
+	switch {
+	case unserving == 0 && closed == 0:
+		g.doubt("neither the listener's nor `serving`'s end of %s was seen", name)
+	case !stays:
+		g.late(c, closed, name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
+	case unserving == 0 && gap != "":
+		// What was not seen may have been in the gap.
+	case unserving == 0 || (closed != 0 && unserving > closed):
+		when := "while `serving` was never seen false"
+		if unserving != 0 {
+			when = fmt.Sprintf("%s before `serving` was false", ms(unserving-closed))
+		}
+		g.late(c, closed, name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
+	case unserving <= t.Drain.At-t.Drain.Err+c.P && last > unserving:
+		g.late(c, unserving, name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
+	case last-unserving > c.P+readinessLead:
+		g.late(c, unserving, name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
 	}
 }
 
@@ -125,6 +142,19 @@ func endpointStates(tl *timeline.Timeline, uid, service string) []endpointState 
 		case timeline.EndpointGone:
 			out = append(out, endpointState{at: e.At, gone: true, family: e.Attrs["family"]})
 		}
+	}
+	return out
+}
+
+// families are the lives of a pod's endpoint, one for each address family.
+func families(states []endpointState) [][]endpointState {
+	var out [][]endpointState
+	for _, s := range states {
+		i := slices.IndexFunc(out, func(life []endpointState) bool { return life[0].family == s.family })
+		if i < 0 {
+			i, out = len(out), append(out, nil)
+		}
+		out[i] = append(out[i], s)
 	}
 	return out
 }

@@ -125,9 +125,8 @@ func Terminations(tl *timeline.Timeline) []Termination {
 	var out []Termination
 	for _, t := range byUID {
 		// A failed pod may be deleted after all, long after its end.
-		if at := down[t.Node]; at.Known() && endedBy(t, at, exits[t.UID]) {
-			t.Shut, t.Del, t.Grace = true, Instant{}, 0
-			out = append(out, t.closed(exits[t.UID], t.Drain.At))
+		if s, ended := shutBy(*t, down[t.Node], down[t.UID], exits[t.UID]); ended {
+			out = append(out, s)
 			continue
 		}
 		if !t.Del.Known() {
@@ -164,29 +163,42 @@ func (t Termination) closed(exits []Instant, since time.Duration) Termination {
 	return t
 }
 
-// shutdowns are the instants at which the suite shut nodes down, by node.
+// shutdowns are the instants at which the suite shut nodes down, by node and by
+// the UID of each pod that it meant to end.
 func shutdowns(tl *timeline.Timeline) map[string]Instant {
 	out := map[string]Instant{}
 	for _, e := range tl.EventsOf(timeline.Disruption, "") {
 		if e.Attrs["what"] != "node-shutdown" || e.Attrs["error"] != "" {
 			continue
 		}
-		node := cmp.Or(e.Attrs["node"], e.Node)
-		if _, there := out[node]; !there && node != "" {
-			out[node] = Instant{At: e.At, Err: e.Err, Source: e.Source}
+		for _, key := range []string{cmp.Or(e.Attrs["node"], e.Node), e.Subject} {
+			if _, there := out[key]; !there && key != "" {
+				out[key] = Instant{At: e.At, Err: e.Err, Source: e.Source}
+			}
 		}
 	}
 	return out
 }
 
-// endedBy says whether the shutdown of its node ended an instance: it drained
-// after it, and was not deleted before its end.
-func endedBy(t *Termination, shutdown Instant, exits []Instant) bool {
-	if !t.Drain.Known() || t.Drain.At < shutdown.At {
-		return false
+// shutBy is the termination of an instance that the shutdown of its node
+// ended: it drained after it, and was not deleted before its end. One that
+// was to be ended, said nothing of a drain and left with an error was ended so
+// too: mostly it was killed at once. What left well without a word may have had
+// reasons of its own.
+func shutBy(t Termination, node, pod Instant, exits []Instant) (Termination, bool) {
+	quiet := !t.Drain.Known() && pod.Known() && t.ExitCode > 0
+	if quiet {
+		t.Drain = Instant{At: node.At, Err: kubeletWatch, Source: node.Source + " (node shutdown)"}
 	}
-	end := t.closed(exits, t.Drain.At).Exit
-	return !t.Del.Known() || end.Known() && end.At < t.Del.At
+	if !node.Known() || !t.Drain.Known() || t.Drain.At < node.At {
+		return t, false
+	}
+	end := t.closed(exits, t.Drain.At)
+	if !end.Exit.Known() && quiet || t.Del.Known() && (!end.Exit.Known() || end.Exit.At >= t.Del.At) {
+		return t, false
+	}
+	end.Shut, end.Del, end.Grace = true, Instant{}, 0
+	return end, true
 }
 
 // lastNew is the last new connection through a Service that the instance

@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +18,23 @@ const atTheDoor = 500 * time.Millisecond
 
 // underWay are the slow requests that an instance had in hand at some instant
 // between from and its exit: sent to its own address, on a connection that
-// stood, before its listener went.
+// stood, before its listener went. What it said that it did not take is none
+// of them.
 func underWay(c Case, t Termination, from time.Duration) []timeline.Sample {
 	shut := stopsAccepting(c, t, from)
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && s.End > from && s.Start < shut-atTheDoor {
+		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !turnedAway(s) && s.End > from && s.Start < shut-atTheDoor {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// turnedAway says whether a client was told that its request was not processed,
+// and had seen nothing of an answer by then: no work is lost with that.
+func turnedAway(s timeline.Sample) bool {
+	return s.Outcome.SafeToRetry() && s.Phase != timeline.PhaseBody
 }
 
 // stopsAccepting is the first sign that an instance accepts no more: its own
@@ -40,11 +48,31 @@ func stopsAccepting(c Case, t Termination, from time.Duration) time.Duration {
 	}
 	for _, s := range c.Timeline.Samples {
 		if directTo(s, t.UID) && s.Failed() && s.Phase == timeline.PhaseDial && s.Start >= from {
-			return min(shut, s.Start)
+			return min(shut, arrival(s))
 		}
 	}
 	return shut
 }
+
+// The exit codes of a process that SIGKILL ended, and of one that SIGTERM did:
+// of a JVM too, when it has done all that its shutdown hooks are for.
+const (
+	killedCode = 137
+	termCode   = 143
+)
+
+// byItself says whether an instance's exit code, where it was seen, is that of
+// a process that left by itself: 0, or 143 where nothing broke that it had in
+// hand.
+func byItself(c Case, t Termination) bool {
+	if t.ExitCode != termCode {
+		return t.ExitCode <= 0
+	}
+	return !slices.ContainsFunc(underWay(c, t, t.Drain.At-t.Drain.Err), func(s timeline.Sample) bool { return s.Failed() })
+}
+
+// ends says how many terminations there were.
+func (c Case) ends() string { return plural(len(c.Terminations), "termination", "terminations") }
 
 // lastSeen is the last instant of which the recording tells anything.
 func lastSeen(c Case) time.Duration {

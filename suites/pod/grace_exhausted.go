@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "Some requests outlive every grace period: a large download, a long poll. They are lost at its end, and there is no remedy for that. But it must stay at that: an app that sees that it can't finish everything must not give up what it could have finished, and its end must not reach other pods or leave an endpoint behind.",
-	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early.",
+	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early. An app that does not hear SIGTERM and takes on work until it is killed.",
 	Fix:    "Keep working until there is nothing left to do or the kubelet ends it. Where the app has a deadline of its own, put it just before the end of the grace period. Lengthen terminationGracePeriodSeconds when real requests are longer.",
 
 	Topology: behaviour.Exhausted,

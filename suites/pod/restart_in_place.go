@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "If the liveness probe fails, the kubelet kills the container, and the container is subjected to its restart policy.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "Not every drain ends with the pod: a process is told to drain and reload, or gets a SIGTERM from something in its container, and the kubelet starts it again in the same pod. If the drain is still remembered then, a healthy pod gets no traffic for ever, and nothing looks broken. And a drain that fails liveness is killed by the very kubelet that should leave it alone.",
 	Causes: "A \"draining\" file on a volume that outlives the container, or an entry in a registry that nobody takes back. One handler for liveness and readiness.",
