@@ -35,14 +35,14 @@ func AffinityMoves() Check {
 			for _, t := range c.Terminations {
 				own, others := stickiness(c, t)
 				if own > 0 && others > 0 {
-					g.doubt("before %s was deleted, %d connections of the client reached it and %d others: it did not stick", t.Name, own, others)
+					g.doubt("before %s was deleted, %s of the client reached it and %d reached others: it did not stick", t.Name, plural(own, "connection", "connections"), others)
 					continue
 				}
 				held := own > 0
 				from := terminatingSince(c, t, pathSticky)
-				after, until := from+c.P, from+c.P+acceptMargin
+				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
-				g.span(from, end)
+				g.span(from.at, end)
 				n := 0
 				for _, s := range c.Timeline.Samples {
 					if word(s, 0) != pathSticky || !onNewConns(s) || s.Start <= after || s.Start > end {
@@ -64,9 +64,9 @@ func AffinityMoves() Check {
 					}
 					late++
 					if reached {
-						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client still reached the terminating pod", ms(s.Start-from))
+						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection of the client still reached the terminating pod", from.tell(s.Start))
 					} else {
-						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection of the client failed: %s", ms(s.Start-from), describe(s))
+						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection of the client failed: %s", from.tell(s.Start), describe(s))
 					}
 				}
 				if !held {
@@ -75,7 +75,7 @@ func AffinityMoves() Check {
 				stuck++
 				total += n
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
-					g.doubt("%s did not go on accepting until T_endpoint + P + %s: of a pod that is dead nothing can be shown", t.Name, acceptMargin)
+					g.doubt("%s did not go on accepting until %s: of a pod that is dead nothing can be shown", t.Name, from.tell(until))
 				}
 				g.least("new connections that it alone served to the client before its deletion", t.Name, own, floorStuck)
 				g.least("new connections offered to the Service after P, during its termination", t.Name, n, floor)
@@ -84,8 +84,8 @@ func AffinityMoves() Check {
 			g.count("terminations of the pod that the client stuck to", stuck, 1)
 			g.finding.Cause = "The data plane remembers the client's pod and does not ask whether it may still be used, or the EndpointSlices of the Service go on saying ready."
 			return g.conclude(
-				fmt.Sprintf("in %d terminations the client had left its pod by T_endpoint + P: none of %d new connections reached it", stuck, total),
-				fmt.Sprintf("%d new connections of the client reached, or were lost on the way to, the terminating pod that it stuck to, later than P", late))
+				fmt.Sprintf("in %s the client had left its pod by T_endpoint + P: none of %d new connections reached it", plural(stuck, "termination", "terminations"), total),
+				plural(late, "new connection of the client reached, or was lost on the way to,", "new connections of the client reached, or were lost on the way to,")+" the terminating pod that it stuck to, later than P")
 		},
 	}
 }

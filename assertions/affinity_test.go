@@ -33,7 +33,7 @@ func TestAffinity(t *testing.T) {
 	}
 	table(t, sticking, AffinityMoves(), []judged{
 		{"healthy", nil, spec.Pass, ""},
-		{"it stays", stays, spec.Fail, ""},
+		{"it stays", stays, spec.Fail, "T_endpoint + 3.0"},
 		{"it stays, and the slice of this Service says ready", func(s *scene) {
 			stays(s)
 			s.endpoint(del+30*time.Millisecond, uid, "sticky", "TTT")
@@ -41,7 +41,7 @@ func TestAffinity(t *testing.T) {
 		{"it stays, and no slice ever says terminating", func(s *scene) {
 			stays(s)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["terminating"] == "true" })
-		}, spec.Fail, ""},
+		}, spec.Fail, "T_del + 5.0"},
 		{"one comes back after P", func(s *scene) {
 			s.from("sticky", 15*sec, 15*sec+40*time.Millisecond, func(x *timeline.Sample) { x.Server = uid })
 		}, spec.Fail, ""},

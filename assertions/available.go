@@ -77,7 +77,7 @@ func ServesOnceReady() Check {
 			g.finding.Cause = "What writes the EndpointSlices, or stands in their place, takes a pod for ready only when its Deployment takes it for available. minReadySeconds paces the rollout; readiness alone decides about traffic."
 			return g.conclude(
 				fmt.Sprintf("each of %d new pods got new connections at most %s after it was ready", ready, ms(slowest)),
-				fmt.Sprintf("%d of %d new pods were ready for %s without a new connection", g.failures(), ready, c.P))
+				fmt.Sprintf("of %s, %d had no new connection within %s of being ready", plural(ready, "new pod", "new pods"), g.failures(), c.P))
 		},
 	}
 }
@@ -128,15 +128,15 @@ func WaitsForAvailable() Check {
 				}
 				need := says.replicas - says.unavailable
 				if available < need {
-					g.late(c, d.left, d.name, "", "deleted while %d of the other pods were available, and the Deployment promises %d; the youngest, %s, had been ready for %s of %s",
-						available, need, youngest.name, ms(d.left-young), says.minReady)
+					g.late(c, d.left, d.name, "", "deleted while %s available, and the Deployment promises %d; the youngest, %s, had been ready for %s of %s",
+						plural(available, "of the other pods was", "of the other pods were"), need, youngest.name, ms(d.left-young), says.minReady)
 				}
 			}
 			g.count("deletions of ready pods", judged, floor)
 			g.finding.Cause = "Whoever deletes the old pods takes a pod that is ready for one that is available, or does not wait for either: a controller of one's own, or a script beside the Deployment."
 			return g.conclude(
 				fmt.Sprintf("each of %d deletions came when enough of the other pods were available", judged),
-				fmt.Sprintf("%d of %d deletions did not wait until enough of the other pods were available", g.failures(), judged))
+				fmt.Sprintf("%d of %s did not wait until enough of the other pods were available", g.failures(), plural(judged, "deletion", "deletions")))
 		},
 	}
 }

@@ -14,17 +14,31 @@ import (
 // was begun at the last instant meets what comes after it.
 const endMargin = 200 * time.Millisecond
 
+// basis is an instant from which on something must have been known, told by
+// the name of the instant that it counts from.
+type basis struct {
+	at     time.Duration
+	name   string
+	origin time.Duration
+}
+
+// tell tells an instant by the basis: T_endpoint + 2s.
+func (b basis) tell(at time.Duration) string { return offset(b.name, at-b.origin) }
+
 // terminatingSince is from when on the pod's endpoint of a Service must have
 // been known to terminate: the slice's own word is the basis; where a slice
 // says it late or never, the deletion must do, or a liar could never be caught.
-func terminatingSince(c Case, t Termination, service string) time.Duration {
-	since := t.Del.At + shortLife
+func terminatingSince(c Case, t Termination, service string) basis {
+	must := t.Del.At + shortLife
 	for _, s := range endpointStates(c.Timeline, t.UID, service) {
+		if s.at > must {
+			break
+		}
 		if s.gone || s.terminating {
-			return min(since, s.at)
+			return basis{at: s.at, name: "T_endpoint", origin: s.at}
 		}
 	}
-	return since
+	return basis{at: must, name: "T_del", origin: t.Del.At}
 }
 
 // unreadyAt is when an instance that drains first said that it does not serve:
@@ -89,7 +103,8 @@ func acceptsUntil(c Case, t Termination) (at time.Duration, ok bool) {
 type collapse struct {
 	// from is the first disruption, known when the last endpoint must have
 	// been known to terminate.
-	from, known time.Duration
+	from  time.Duration
+	known basis
 	// until then all of them serve and accept.
 	until time.Duration
 	// unserving is when the last must have been known not to serve, closed
@@ -104,7 +119,9 @@ func (g *gather) collapsed(c Case) collapse {
 	pods := map[string]bool{}
 	for i, t := range c.Terminations {
 		pods[t.UID] = true
-		w.known = max(w.known, terminatingSince(c, t, mainService))
+		if known := terminatingSince(c, t, mainService); i == 0 || known.at > w.known.at {
+			w.known = known
+		}
 		closed, sawClosed := acceptsUntil(c, t)
 		unready, sawUnready := unreadyAt(c.Timeline, t)
 		unserving, sawUnserving := unservingSince(c, t)
@@ -121,7 +138,7 @@ func (g *gather) collapsed(c Case) collapse {
 	}
 	w.until -= endMargin
 	w.closed -= endMargin
-	if readyBeside(c.Timeline, pods, mainService, w.known) {
+	if readyBeside(c.Timeline, pods, mainService, w.known.at) {
 		g.doubt("not all endpoints terminated: another one was ready")
 		return collapse{}
 	}

@@ -164,6 +164,25 @@ func dropTerminating(unready, shut time.Duration) func(*scene) {
 	}
 }
 
+// forgetTerminating: endpoints go 4 s after the deletion, and nothing is served
+// from then on.
+func forgetTerminating(unready, shut time.Duration) func(*scene) {
+	return func(s *scene) {
+		forgotten := del + 4*sec
+		s.drop(func(e timeline.Event) bool {
+			return e.Kind == timeline.Endpoint && e.At > forgotten || e.Kind == timeline.EndpointGone
+		})
+		for pod := range home {
+			s.tell(forgotten, timeline.EndpointGone, pod, map[string]string{"service": "echo"})
+		}
+		s.from(pathService, forgotten+lag, shut+5*sec, func(x *timeline.Sample) {
+			if !slowOp(*x) && x.Start < unready+lag {
+				turn(x)
+			}
+		})
+	}
+}
+
 // alwaysServing: the slices never say that they don't serve.
 func alwaysServing(s *scene) {
 	s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false" })
@@ -220,6 +239,11 @@ func TestCollapse(t *testing.T) {
 			{"one lost from outside", one(pathNodePort, 15*sec, timeline.Reset), spec.Fail, ""},
 			{"one lost with the external policy Local", one(pathNodePortLocal, 15*sec, timeline.Timeout), spec.Fail, ""},
 			{"lost before T_endpoint + P counts too", one(pathService, 10500*time.Millisecond, timeline.Refused), spec.Fail, ""},
+			{"lost later", one(pathService, 15*sec, timeline.Refused), spec.Fail, "T_endpoint + 4.9"},
+			{"lost, and no slice said terminating", func(s *scene) {
+				noTerminating(s)
+				one(pathService, 15*sec, timeline.Refused)(s)
+			}, spec.Fail, "T_del + 5.0"},
 			{"lost before the deletion is not this rule's", one(pathService, 8*sec, timeline.Refused), spec.Pass, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Fail, ""},
 			{"slices that always say serving", alwaysServing, spec.Pass, ""},
@@ -259,6 +283,23 @@ func TestCollapse(t *testing.T) {
 			{"a connection that broke was let in too", func(s *scene) {
 				s.from(pathService, 25*sec, 26*sec, func(x *timeline.Sample) { x.Outcome, x.Dial = timeline.Reset, x.Start+1 })
 			}, spec.Fail, ""},
+			{"a SYN that was sent again met the next pods", func(s *scene) {
+				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+					x.Outcome, x.Dial, x.End, x.Server = timeline.OK, x.Start+sec, x.Start+sec+1, "uid-new"
+				})
+			}, spec.Pass, ""},
+			{"a SYN that was sent again, and broke", func(s *scene) {
+				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+					x.Outcome, x.Dial, x.End = timeline.Reset, x.Start+sec, x.Start+sec+1
+				})
+			}, spec.Pass, ""},
+			{"a SYN that was sent again met a pod that the ledger names", func(s *scene) {
+				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+					x.Outcome, x.Dial, x.End = timeline.Reset, x.Start+sec, x.Start+sec+1
+					s.tl.Ledger = append(s.tl.Ledger, timeline.Entry{At: x.Dial, ID: x.ID, Step: timeline.Begin, Pod: "uid-a"})
+				})
+			}, spec.Fail, ""},
+			{"let in by another pod that was there", letIn(pathService, "uid-d"), spec.Inconclusive, ""},
 			{"slices that always say serving", alwaysServing, spec.Fail, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Pass, ""},
 			{"slices that never say terminating", noTerminating, spec.Pass, ""},
@@ -288,7 +329,7 @@ func TestCollapse(t *testing.T) {
 					}
 				})
 			}, spec.Fail, ""},
-			{"slices that never say terminating", noTerminating, spec.Fail, ""},
+			{"slices that never say terminating", noTerminating, spec.Fail, "T_del + 5"},
 			{"slices that always say serving", alwaysServing, spec.Pass, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Inconclusive, ""},
 			{"200 before P is over", func(s *scene) {
@@ -339,7 +380,8 @@ func TestProxyRestart(t *testing.T) {
 		{"new connections are lost with the successor", func(s *scene) {
 			s.from(pathService, 17*sec, 17100*time.Millisecond, turn)
 		}, spec.Fail, ""},
-		{"slices without terminating endpoints", dropTerminating(25*sec, 33*sec), spec.Fail, ""},
+		{"slices without terminating endpoints", dropTerminating(25*sec, 33*sec), spec.Fail, "before the restart"},
+		{"slices that forget terminating endpoints", forgetTerminating(25*sec, 33*sec), spec.Fail, "restart + 2.9s"},
 		{"no restart", func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == "restart-kube-proxy" })
 		}, spec.Inconclusive, ""},

@@ -29,7 +29,7 @@ const goneLimit = 4 * time.Second
 func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
-		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT, then gone; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; and terminating never goes back",
+		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT from P after the deletion at the latest, then gone, with the pod and not before; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; terminating never goes back; and serving is what the pod's Ready condition was within P",
 		Floors: []Floor{
 			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},
@@ -52,8 +52,8 @@ func LegalConditions() Check {
 			}
 			g.finding.Cause = "Whoever writes the EndpointSlices (the built-in controller, or one of your own for a Service without a selector) derives the conditions otherwise than the API defines them."
 			return g.conclude(
-				fmt.Sprintf("%d endpoints of %d pods went through legal states only", lives, len(c.Terminations)),
-				fmt.Sprintf("%d illegal states or transitions", g.failures()))
+				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(c.Terminations), "pod", "pods")),
+				plural(g.failures(), "illegal state or transition", "illegal states or transitions"))
 		},
 	}
 }
@@ -63,35 +63,37 @@ func LegalConditions() Check {
 func (g *gather) life(c Case, t Termination, in seat, gap string) (live, terminating int) {
 	name := in.name(t)
 	gone := false
-	for _, s := range endpointStates(c.Timeline, t.UID, in.service) {
-		if s.family != in.family {
-			continue
-		}
+	states := slices.DeleteFunc(endpointStates(c.Timeline, t.UID, in.service), func(s endpointState) bool { return s.family != in.family })
+	for _, s := range states {
 		g.span(s.at, s.at)
-		rel := ms(s.at - t.Del.At)
+		since := s.at - t.Del.At
+		when := offset("T_del", since)
 		switch {
 		case s.gone:
 			gone = true
-			if terminating == 0 && s.at-t.Del.At > shortLife && gap == "" {
-				g.culprit(s.at, name, "", "T_del + %s: gone without ever having been terminating", rel)
+			if gap == "" {
+				g.endpointEnds(c, t, s.at, name, terminating > 0)
 			}
 			continue
 		case gone:
-			g.culprit(s.at, name, "", "T_del + %s: %s after it was gone", rel, s)
-		case s.terminating && s.at < t.Del.At-earlyLimit:
-			g.culprit(s.at, name, "", "T_del - %s: terminating, and nobody had deleted the pod", -rel)
+			g.culprit(s.at, name, "", "%s: %s after it was gone", when, s)
+		case s.terminating && since < -earlyLimit:
+			g.culprit(s.at, name, "", "%s: terminating, and nobody had deleted the pod", when)
 		case terminating > 0 && !s.terminating:
-			g.culprit(s.at, name, "", "T_del + %s: %s: terminating went back", rel, s)
+			g.culprit(s.at, name, "", "%s: %s: terminating went back", when, s)
 		case publishing[in.service]:
 			if !s.ready {
-				g.culprit(s.at, name, "", "T_del + %s: %s: not ready, and the Service publishes not-ready addresses", rel, s)
+				g.culprit(s.at, name, "", "%s: %s: not ready, and the Service publishes not-ready addresses", when, s)
 			}
 		case s.terminating && s.ready:
-			g.culprit(s.at, name, "", "T_del + %s: %s: ready while terminating", rel, s)
+			g.culprit(s.at, name, "", "%s: %s: ready while terminating", when, s)
 		case !s.terminating && s.ready != s.serving:
-			g.culprit(s.at, name, "", "T_del + %s: %s: ready and serving differ in an endpoint that does not terminate", rel, s)
+			g.culprit(s.at, name, "", "%s: %s: ready and serving differ in an endpoint that does not terminate", when, s)
 		}
 		if s.terminating {
+			if terminating == 0 && since > c.P && gap == "" {
+				g.late(c, s.at, name, "", "terminating only %s after the deletion", ms(since))
+			}
 			terminating++
 		} else {
 			live++
@@ -104,7 +106,76 @@ func (g *gather) life(c Case, t Termination, in seat, gap string) (live, termina
 	default:
 		g.doubt("the recording ends before the endpoint of %s went", name)
 	}
+	if gap == "" && watchGap(c.Timeline, "pods") == "" {
+		g.servingFollows(c, t, name, states)
+	}
 	return live, terminating
+}
+
+// endpointEnds judges the instant at which an endpoint went.
+func (g *gather) endpointEnds(c Case, t Termination, at time.Duration, name string, terminated bool) {
+	when := offset("T_del", at-t.Del.At)
+	switch early := goneBefore(t, at); {
+	case !terminated && at-t.Del.At > shortLife:
+		g.culprit(at, name, "", "%s: gone without ever having been terminating", when)
+	case early > 0:
+		g.culprit(at, name, "", "%s: gone %s before its pod was", when, ms(early))
+	case t.Gone.Known() && at-t.Gone.At > goneLimit:
+		g.late(c, at, name, "", "%s: gone only %s after its pod was", when, ms(at-t.Gone.At))
+	}
+}
+
+// goneBefore is by how much an endpoint that went at an instant left before its
+// pod did; 0 where it may have been the pod's own end.
+//
+// KEP-1672: "any pod with a deletion timestamp will have condition.terminating
+// = true", for as long as it is there, and whether or not it is ready.
+func goneBefore(t Termination, at time.Duration) time.Duration {
+	end := t.Exit.At - t.Exit.Err
+	if t.Gone.Known() {
+		end = min(end, t.Gone.At) // a pod may be forgotten before its process ends
+	}
+	if !t.Exit.Known() || end-at <= shortLife {
+		return 0
+	}
+	return end - at
+}
+
+// servingFollows judges that `serving` is the pod's Ready condition, within P.
+//
+// KEP-1672: "the new `serving` condition is set based on pod readiness
+// regardless of terminating state". That holds for Services with
+// publishNotReadyAddresses too: those change `ready` alone.
+func (g *gather) servingFollows(c Case, t Termination, name string, states []endpointState) {
+	end := c.Tail
+	if t.Gone.Known() {
+		end = min(end, t.Gone.At)
+	}
+	pod := c.Timeline.EventsOf(timeline.PodReady, t.UID)
+	for i := 0; i < len(states); {
+		s, next := states[i], i+1
+		for next < len(states) && !states[next].gone && states[next].serving == s.serving {
+			next++ // it says the same of serving still
+		}
+		until := end
+		if next < len(states) {
+			until = min(until, states[next].at)
+		}
+		i = next
+		if s.gone {
+			continue
+		}
+		for n, e := range pod {
+			from, to := max(s.at, e.At, c.Steady), until
+			if n+1 < len(pod) {
+				to = min(to, pod[n+1].At)
+			}
+			if ready := e.Attrs["ready"] == "true"; ready != s.serving && to-from > c.P {
+				g.late(c, from+c.P, name, "", "%s: serving is %t, and for %s the pod's Ready condition has been %t", offset("T_del", from+c.P-t.Del.At), s.serving, c.P, ready)
+				g.span(from, to)
+			}
+		}
+	}
 }
 
 // seat is where a pod has an endpoint: a Service, in one address family.

@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -43,13 +44,13 @@ func FallsBack() Check {
 					all++
 					if !s.Saturated {
 						n++
-						if s.Start > w.known+c.P {
+						if s.Start > w.known.at+c.P {
 							after++
 						}
 					}
 					if s.Failed() {
 						lost++
-						g.culprit(s.Start, way.String(), s.ID, "T_endpoint %+.1fs, %s before the first pod stopped serving: %s", (s.Start - w.known).Seconds(), ms(w.until-s.Start), describe(s))
+						g.culprit(s.Start, way.String(), s.ID, "%s, %s before the first pod stopped serving: %s", w.known.tell(s.Start), ms(w.until-s.Start), describe(s))
 					}
 				}
 				g.count(way.String()+": new connections offered while all pods served", n, floor)
@@ -59,7 +60,7 @@ func FallsBack() Check {
 			g.finding.Cause = "kube-proxy, or what stands in for it, was not told of the terminating endpoints, or does not fall back on them: a controller that removes an endpoint from its slice at the deletion, or a data plane that reads `ready` alone."
 			return g.conclude(
 				fmt.Sprintf("all %d new connections were served while nothing but terminating pods was left", all),
-				fmt.Sprintf("%d of %d new connections failed while terminating pods served", lost, all))
+				fmt.Sprintf("%d of %s failed while terminating pods served", lost, plural(all, "new connection", "new connections")))
 		},
 	}
 }
@@ -122,6 +123,10 @@ func NeverUnready() Check {
 			from := w.unserving + c.P
 			g.span(from, w.closed)
 			served := servers(c.Timeline)
+			ours := map[string]bool{}
+			for _, t := range c.Terminations {
+				ours[t.UID] = true
+			}
 			all, reached := 0, 0
 			for _, way := range waysTo(c.Terminations) {
 				n := 0
@@ -134,8 +139,14 @@ func NeverUnready() Check {
 						n++
 					}
 					// Who has a connection was let through, whatever became
-					// of it.
-					if s.Failed() && s.Dial == 0 && served[s.ID] == "" {
+					// of it. One that stood only when the pods were closing
+					// was a SYN sent again, which met their successors.
+					server := cmp.Or(s.Server, served[s.ID])
+					if !ours[server] && (s.Dial == 0 || s.Dial >= w.closed) {
+						continue
+					}
+					if server != "" && !ours[server] {
+						g.doubt("%s was answered by pod %s, which did not terminate", s.Stream, server)
 						continue
 					}
 					reached++
@@ -153,7 +164,7 @@ func NeverUnready() Check {
 			g.finding.Cause = "The EndpointSlices go on saying `serving` of a terminating pod whose readiness has failed, or the data plane falls back on endpoints without looking at `serving`."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a pod that accepted and said that it did not serve", all),
-				fmt.Sprintf("%d of %d new connections reached a pod that said it did not serve", reached, all))
+				fmt.Sprintf("%d of %s reached a pod that said it did not serve", reached, plural(all, "new connection", "new connections")))
 		},
 	}
 }
@@ -175,12 +186,13 @@ func NodeLeavesBalancer() Check {
 			g.needTerminations(c)
 			wrong := 0
 			for _, node := range nodesOf(c.Terminations) {
-				from := time.Duration(0)
+				var known basis
 				for _, t := range c.Terminations {
-					if t.Node == node {
-						from = max(from, terminatingSince(c, t, pathNodePortLocal)+c.P)
+					if since := terminatingSince(c, t, pathNodePortLocal); t.Node == node && since.at > known.at {
+						known = since
 					}
 				}
+				from := known.at + c.P
 				until, served := servedBy(c, node, from)
 				g.span(from, max(from, until))
 				before, said := 0, 0
@@ -197,7 +209,7 @@ func NodeLeavesBalancer() Check {
 						// Nobody says what it must answer then.
 					case !s.Failed():
 						wrong++
-						g.late(c, s.Start, node, s.ID, "T_endpoint + %s: the health check node port says 200, and all endpoints of the node terminate", ms(s.Start-from+c.P))
+						g.late(c, s.Start, node, s.ID, "%s: the health check node port says 200, and all endpoints of the node terminate", known.tell(s.Start))
 					case s.Status == 503:
 						said++
 					default:
@@ -211,7 +223,7 @@ func NodeLeavesBalancer() Check {
 			g.finding.Cause = "The slices don't say that the endpoints terminate, or kube-proxy (or what stands in for it) counts terminating endpoints as local ones: then the balancer learns of the node's end when it loses connections."
 			return g.conclude(
 				"the health check node port said 503 and the node port served",
-				fmt.Sprintf("the health check node port said 200 %d times while all endpoints of its node terminated", wrong))
+				fmt.Sprintf("the health check node port said 200 %s while all endpoints of its node terminated", plural(wrong, "time", "times")))
 		},
 	}
 }

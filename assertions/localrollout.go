@@ -10,6 +10,9 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
+// pathBalanced is the path through the suite's own load balancer.
+const pathBalanced = "balanced"
+
 // LocalRollout judges that nothing fails through a load balancer which polls
 // each node's health check port every period, and takes a node out after so
 // many failures in a row, while pods go away that are alone on their nodes.
@@ -26,7 +29,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, "balanced", floorPer)
+			l := g.losses(c, pathBalanced, floorPer)
 			notices := period * time.Duration(threshold)
 			bare, fallback := 0, 0
 			for _, t := range c.Terminations {
@@ -39,7 +42,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 				}
 				bare++
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) == "balanced" && s.New() && s.Server == t.UID && s.Start > failed && !s.Failed() {
+					if word(s, 0) == pathBalanced && s.New() && s.Server == t.UID && s.Start > failed && !s.Failed() {
 						fallback++
 					}
 				}
@@ -64,4 +67,34 @@ func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
 		}
 	}
 	return 0
+}
+
+// noBackend says why the suite's own load balancer had taken its last node out
+// when a request came that failed: "" if it had one in, or if the last one went
+// because its health check port had answered so. That is the system's own word,
+// and no look that failed for want of CPU.
+func noBackend(tl *timeline.Timeline, s timeline.Sample) string {
+	if word(s, 0) != pathBalanced || !s.New() {
+		return ""
+	}
+	in := map[string]bool{}
+	why := ""
+	for _, e := range tl.EventsOf(timeline.Balancer, "") {
+		// It picks a node when it accepts, a moment after the begin.
+		if e.At > min(s.End, s.Start+endMargin) || e.At > s.Start && why != "" {
+			break
+		}
+		if e.Attrs["in"] == "true" {
+			in[e.Subject], why = true, ""
+			continue
+		}
+		delete(in, e.Subject)
+		if len(in) == 0 {
+			why = e.Attrs["why"]
+		}
+	}
+	if strings.HasPrefix(why, "status ") {
+		return ""
+	}
+	return why
 }

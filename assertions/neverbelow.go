@@ -31,7 +31,7 @@ func NeverBelow(unavailable int) Check {
 			g.count("deletions of the Deployment's pods", len(r.deletions()), floor)
 			promised := func(at time.Duration) int { return r.saysAt(at).replicas - unavailable }
 			if n := r.readyAt(r.begin - 1); n < promised(r.begin) {
-				g.doubt("%d pods were ready before the rolling update began, and %d are promised", n, promised(r.begin))
+				g.doubt("%s ready before the rolling update began, and %d are promised", plural(n, "pod was", "pods were"), promised(r.begin))
 				return g.conclude("", "")
 			}
 			fewest := r.readyAt(r.begin)
@@ -53,20 +53,24 @@ func NeverBelow(unavailable int) Check {
 				if missed := starved(c, below.at, at); missed != "" && !below.deleted {
 					g.doubt("%s ceased to be ready while %s", below.pod, missed)
 				} else {
-					g.culprit(below.at, below.pod, "", "fewer than the promised %d pods were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
+					g.culprit(below.at, below.pod, "", "fewer pods than the promised %d were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
 				}
 				below = nil
 			}
+			dipped := g.failures() > 0
 			for _, s := range r.says {
 				if s.unavailable > unavailable && s.at <= r.end {
-					g.culprit(max(s.at, r.begin), "", "", "the Deployment itself lets %d pods be unavailable, where %d were promised", s.unavailable, unavailable)
+					g.culprit(max(s.at, r.begin), "", "", "the Deployment itself lets %s be unavailable, and the promise is %d at most", plural(s.unavailable, "pod", "pods"), unavailable)
 					break
 				}
 			}
 			g.finding.Cause = "The Deployment's strategy allows more than the capacity plan does (the default is 25% unavailable), pods lose their readiness under the load of those that are gone, or something beside the rollout deletes pods."
+			broken := fmt.Sprintf("at times only %s ready, and %d were promised", plural(fewest, "pod was", "pods were"), promised(r.begin))
+			if !dipped {
+				broken = fmt.Sprintf("the Deployment lets more pods be unavailable than was promised; as it went, never fewer than %s ready", plural(fewest, "pod was", "pods were"))
+			}
 			return g.conclude(
-				fmt.Sprintf("never fewer than %d of %d pods were ready, over %d deletions", fewest, r.saysAt(r.begin).replicas, len(r.deletions())),
-				fmt.Sprintf("down to %d pods were ready, and %d were promised", fewest, promised(r.begin)))
+				fmt.Sprintf("never fewer than %d of %d pods were ready, over %d deletions", fewest, r.saysAt(r.begin).replicas, len(r.deletions())), broken)
 		},
 	}
 }

@@ -58,14 +58,14 @@ func (g *gather) controlPlaneOutage(c Case) (o outage, ok bool) {
 // control plane is away. accepts is how long after D the target goes on
 // accepting, by its own settings: it neither serves nor lives for less.
 func DrainsThroughOutage(accepts time.Duration) Check {
-	const floorNew, floorReused, floorInflight = 50, 200, 5
+	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "the drain, and the Service, while the API server is away",
-		Expected: fmt.Sprintf("until D + %s the target goes on serving what reaches it, what is in flight ends whole, it leaves by itself and with exit code 0 no earlier than that and no later than K, and nothing that goes through the Service fails", accepts),
+		Expected: fmt.Sprintf("until D + %s the target goes on serving what reaches it, what is in flight ends whole, it leaves by itself and with exit code 0 no earlier than that and no later than K (143, for SIGTERM, says the same), and nothing that goes through the Service fails", accepts),
 		Floors: []Floor{
 			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
 			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
-			{Name: "per termination: requests on reused connections sent to the pod between D and its exit", N: floorReused},
+			{Name: "per termination: requests on kept connections to the pod", N: 0, Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; those that are opened for it are judged"},
 			{Name: "per termination: requests in flight at the pod when the API server went", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
 			{Name: "per termination: new connections offered to the Service from the outage on", N: 200},
 			{Name: "per termination: requests on reused connections offered to the Service from the outage on", N: 200},
@@ -83,16 +83,16 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			for _, t := range c.Terminations {
 				g.span(t.Drain.At, o.back)
 				end = max(end, t.exitOr(o.back))
-				direct += g.drainInOutage(c, t, o, accepts, floorNew, floorReused, floorInflight)
+				direct += g.drainInOutage(c, t, o, accepts, floorNew, floorInflight)
 			}
 			end += c.P
-			g.span(o.down, end)
+			g.span(o.asked, end)
 			if c.Tail < end {
 				g.doubt("the load ended %s before P had passed after the outage and the last exit", ms(end-c.Tail))
 			}
 			sent := 0
 			for _, s := range c.Timeline.Samples {
-				if !throughService(s) || s.End < o.down || s.Start > end {
+				if !throughService(s) || s.End < o.asked || s.Start > end {
 					continue
 				}
 				sent++
@@ -105,7 +105,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			g.count("requests on reused connections offered to the Service from the outage on", reused, 200)
 			g.finding.Cause = "The pod, or what routes to it, asks the API server in the middle of its drain and gives up when nobody answers; or the drain was never one: the process leaves, or closes its listener, at SIGTERM."
 			return g.conclude(
-				fmt.Sprintf("the API server was away for %s; %d requests at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), direct, sent),
+				fmt.Sprintf("the API server was away for %s; %s at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), plural(direct, "request", "requests"), sent),
 				fmt.Sprintf("the drain was not what it should have been while the API server was away for %s", ms(o.back-o.down)))
 		},
 	}
@@ -113,7 +113,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 
 // drainInOutage judges one instance that was on its way out when the API
 // server went away, and counts the requests that it was sent from then on.
-func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, floorNew, floorReused, floorInflight int) int {
+func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, floorNew, floorInflight int) int {
 	own := t.Drain.At + accepts
 	if t.Drain.Err > c.P/4 {
 		g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
@@ -128,15 +128,10 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 	}
 	// The listener's own end is no instant to the millisecond.
 	until := own - listenerWindow
-	all, fresh, reused, inflight := 0, 0, 0, 0
+	all, fresh, inflight := 0, 0, 0
 	for _, s := range c.Timeline.Samples {
-		if !directTo(s, t.UID) {
-			continue
-		}
-		if !slowOp(s) && !onNewConns(s) && !s.Saturated && s.Start >= t.Drain.At && s.Start <= t.exitOr(until) {
-			reused++
-		}
-		if s.End < o.down || s.Start > until {
+		// What breaks at the kill is judged, also before the outage was seen.
+		if !directTo(s, t.UID) || s.End < o.asked || s.Start > until {
 			continue
 		}
 		all++
@@ -144,14 +139,13 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 		case s.Failed():
 			g.culprit(s.Start, t.Name, s.ID, "outage %+.1fs, D %+.1fs: %s", (s.Start - o.down).Seconds(), (s.Start - t.Drain.At).Seconds(), describe(s))
 		case s.Saturated:
-		case slowOp(s) && s.Start < o.down:
+		case slowOp(s) && s.Start < o.down && s.End >= o.down:
 			inflight++
 		case !slowOp(s) && s.New() && s.Start >= o.down && s.Start <= o.still:
 			fresh++
 		}
 	}
 	g.least("new connections dialled at the pod while the API server was away", t.Name, fresh, floorNew)
-	g.least("requests on reused connections sent to the pod between D and its exit", t.Name, reused, floorReused)
 	g.least("requests in flight at the pod when the API server went", t.Name, inflight, floorInflight)
 
 	switch x := t.Exit; {
@@ -164,8 +158,13 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 	case x.Err >= kubeletWatch && x.At > o.down:
 		g.doubt("only the API server told of the end of %s, and it was away: nobody knows when that was", t.Name)
 	}
-	if t.ExitCode > 0 {
-		g.culprit(t.exitOr(o.down), t.Name, "", "left with exit code %d", t.ExitCode)
+	switch at := t.exitOr(o.down); {
+	case t.ExitCode < 0:
+		g.doubt("nobody saw how %s ended", t.Name)
+	case t.ExitCode == killedCode:
+		g.culprit(at, t.Name, "", "was killed at %s (exit code %d)", offset("D", at-t.Drain.At), t.ExitCode)
+	case !byItself(c, t):
+		g.culprit(at, t.Name, "", "left with exit code %d", t.ExitCode)
 	}
 	return all
 }

@@ -33,23 +33,17 @@ func PrefersReady() Check {
 			}
 			total, late, hit := 0, 0, 0
 			for _, t := range c.Terminations {
-				// The slice's own word is the basis; where a slice says it
-				// late or never, the deletion must do, or a liar could
-				// never be caught.
-				from := t.Del.At + shortLife
-				if t.Endpoint.Known() {
-					from = min(from, t.Endpoint.At)
-				}
-				after, until := from+c.P, from+c.P+acceptMargin
+				from := terminatingSince(c, t, mainService)
+				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
-				g.span(from, end)
+				g.span(from.at, end)
 				last, _, _ := listener(c, t, t.Drain.At)
 				fresh, reused, before := 0, 0, late
 				for _, s := range c.Timeline.Samples {
-					if !throughService(s) || s.Start < from || s.Start > end {
+					if !throughService(s) || s.Start < from.at || s.Start > end {
 						continue
 					}
-					if !onNewConns(s) && !s.Saturated {
+					if s.Nth > 1 && !s.Saturated {
 						reused++
 					}
 					if !s.New() || s.Start <= after {
@@ -71,9 +65,9 @@ func PrefersReady() Check {
 					}
 					late++
 					if reached {
-						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service reached the terminating pod", ms(s.Start-from))
+						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection through the Service reached the terminating pod", from.tell(s.Start))
 					} else {
-						g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: a new connection through the Service failed: %s", ms(s.Start-from), describe(s))
+						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection through the Service failed: %s", from.tell(s.Start), describe(s))
 					}
 				}
 				if late > before {
@@ -83,7 +77,7 @@ func PrefersReady() Check {
 				case last == 0:
 					g.doubt("%s accepted nothing after D: of a pod that is dead nothing can be shown", t.Name)
 				case last < until:
-					g.doubt("%s did not go on accepting until T_endpoint + P + %s (the last that it accepted was at T_endpoint %+.1fs): of a pod that is dead nothing can be shown", t.Name, acceptMargin, (last - from).Seconds())
+					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): of a pod that is dead nothing can be shown", t.Name, from.tell(until), from.tell(last))
 				}
 				g.least("new connections offered to the Service after P, during a termination", t.Name, fresh, floor)
 				g.least("requests on reused connections offered meanwhile", t.Name, reused, floor)
@@ -93,7 +87,9 @@ func PrefersReady() Check {
 			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen, or does not honour, the endpoint's `ready: false`: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
-				fmt.Sprintf("%d new connections reached, or were lost on the way to, a terminating pod later than P, at %d of %d terminations", late, hit, len(c.Terminations)))
+				fmt.Sprintf("%s a terminating pod later than P, at %d of %s",
+					plural(late, "new connection reached, or was lost on the way to,", "new connections reached, or were lost on the way to,"),
+					hit, plural(len(c.Terminations), "termination", "terminations")))
 		},
 	}
 }

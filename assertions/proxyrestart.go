@@ -106,8 +106,8 @@ func SurvivesProxyRestart() Check {
 			g.count("new connections turned away after T(serving=false) + P", away, floorAway)
 			g.finding.Cause = "kube-proxy came up and wrote rules before it had seen all EndpointSlices, or what knew of the terminating endpoints was in the memory of the one that went: a slice that leaves them out, a proxy that keeps its own list."
 			return g.conclude(
-				fmt.Sprintf("none of %d requests was lost while %d kube-proxies were replaced", all, len(rs)),
-				fmt.Sprintf("%d of %d requests were lost while terminating pods served", lost, all))
+				fmt.Sprintf("none of %d requests was lost while %s replaced", all, plural(len(rs), "kube-proxy was", "kube-proxies were")),
+				fmt.Sprintf("%d of %s lost while terminating pods served", lost, plural(all, "request was", "requests were")))
 		},
 	}
 }
@@ -121,7 +121,7 @@ func (g *gather) inMidDrain(c Case, w collapse, rs []replacement) (first, last t
 		switch {
 		case r.done == 0:
 			g.doubt("nobody saw the successor of %s's kube-proxy", r.node)
-		case r.begun < w.known || r.done > w.until:
+		case r.begun < w.known.at || r.done > w.until:
 			g.doubt("the kube-proxy of %s was not replaced in the middle of the drain", r.node)
 		default:
 			seen++

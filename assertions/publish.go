@@ -29,7 +29,7 @@ const recordTTL = 30 * time.Second
 func StaysPublished() Check {
 	return Check{
 		Name:     "`ready` of the endpoints of Services with publishNotReadyAddresses",
-		Expected: "ready stays true while the pod terminates, and after its readiness was cut, until the endpoint goes",
+		Expected: "ready stays true while the pod terminates, and after its readiness was cut, until the endpoint goes with its pod",
 		Floors: []Floor{
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "demands states of one endpoint, not a rate"},
 		},
@@ -41,8 +41,12 @@ func StaysPublished() Check {
 					terminating := 0
 					for _, s := range endpointStates(c.Timeline, t.UID, service) {
 						g.span(s.at, s.at)
+						name, when := seat{service: service}.name(t), offset("T_del", s.at-t.Del.At)
+						if early := goneBefore(t, s.at); s.gone && early > 0 && gap == "" {
+							g.culprit(s.at, name, "", "%s: gone %s before its pod was", when, ms(early))
+						}
 						if !s.gone && !s.ready {
-							g.culprit(s.at, seat{service: service}.name(t), "", "T_del %+.1fs: %s: not ready, and the Service publishes not-ready addresses", (s.at - t.Del.At).Seconds(), s)
+							g.culprit(s.at, name, "", "%s: %s: not ready, and the Service publishes not-ready addresses", when, s)
 						}
 						if s.terminating {
 							terminating++
@@ -57,8 +61,8 @@ func StaysPublished() Check {
 			}
 			g.finding.Cause = "Whoever writes the EndpointSlices does not look at the Service's publishNotReadyAddresses."
 			return g.conclude(
-				fmt.Sprintf("ready stayed true in all %d terminations", len(c.Terminations)),
-				fmt.Sprintf("ready was false %d times", g.failures()))
+				fmt.Sprintf("ready stayed true in %s", plural(len(c.Terminations), "termination", "terminations")),
+				fmt.Sprintf("ready was false, or the endpoint went before its pod, %s", plural(g.failures(), "time", "times")))
 		},
 	}
 }
@@ -67,19 +71,26 @@ func StaysPublished() Check {
 // pod's address, where the Service publishes not-ready addresses.
 func ReachesPublished() Check {
 	const floor = 60
+	// From the watch's word on the readiness to the rules of each node.
+	const told = 500 * time.Millisecond
 	return Check{
 		Name:     "new connections through a Service with publishNotReadyAddresses",
-		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting",
+		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting, and when it has ceased to be ready too",
 		Floors: []Floor{{
 			Name: "per termination: new connections offered in each half of that time", N: floor,
 			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
+		}, {
+			Name: "new connections offered while a terminating pod accepted and was not ready", N: floor,
+			Reason: "as above; of all terminations together, because a pod accepts for only 3 s after its readiness went, of which the probe took one",
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			served := servers(c.Timeline)
 			total, reached := 0, 0
+			unready, met, last := 0, 0, time.Duration(0)
 			for _, t := range c.Terminations {
-				from := terminatingSince(c, t, pathPublishing) + c.P
+				known := terminatingSince(c, t, pathPublishing)
+				from := known.at + c.P
 				to, ok := acceptsUntil(c, t)
 				if !ok || to <= from {
 					g.doubt("%s was not seen to accept after T_endpoint + P: of a pod that is dead nothing can be shown", t.Name)
@@ -88,30 +99,55 @@ func ReachesPublished() Check {
 				g.span(from, to)
 				mid := from + (to-from)/2
 				for _, half := range []spec.Window{{From: from, To: mid}, {From: mid, To: to}} {
-					n, hits := 0, 0
-					for _, s := range c.Timeline.Samples {
-						if word(s, 0) != pathPublishing || !onNewConns(s) || s.Saturated || !half.Contains(s.Start) {
-							continue
-						}
-						n++
-						if s.Server == t.UID || served[s.ID] == t.UID {
-							hits++
-						}
-					}
+					n, hits := publishedTo(c, t, served, half)
 					total, reached = total+n, reached+hits
 					if hits == 0 && n >= floor {
-						g.late(c, half.To, t.Name, "", "T_endpoint + %s to + %s: none of %d new connections reached the terminating pod, and it accepted", ms(half.From-from+c.P), ms(half.To-from+c.P), n)
+						g.late(c, half.To, t.Name, "", "%s to + %s: none of %d new connections reached the terminating pod, and it accepted", known.tell(half.From), ms(half.To-known.origin), n)
 					}
 					g.least("new connections offered in half of the time from T_endpoint + P until it stopped accepting", t.Name, n, floor)
 				}
+				if at, saw := seenUnready(c.Timeline, t); saw {
+					n, hits := publishedTo(c, t, served, spec.Window{From: max(from, at+told), To: to})
+					unready, met, last = unready+n, met+hits, to
+				}
 			}
 			g.needTerminations(c)
+			if met == 0 && unready >= floor {
+				g.late(c, last, pathPublishing, "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
+			}
+			g.count("new connections offered while a terminating pod accepted and was not ready", unready, floor)
 			g.finding.Cause = "The EndpointSlices of the Service say that the terminating endpoint is not ready, or the data plane leaves terminating endpoints out whatever `ready` says."
 			return g.conclude(
-				fmt.Sprintf("%d of %d new connections reached the terminating pods", reached, total),
-				fmt.Sprintf("the terminating pods' addresses were no longer given, in %d stretches of time", g.failures()))
+				fmt.Sprintf("%d of %d new connections reached the terminating pods, and %d of %d those that were not ready any more", reached, total, met, unready),
+				fmt.Sprintf("the terminating pods' addresses were no longer given, in %s of time", plural(g.failures(), "stretch", "stretches")))
 		},
 	}
+}
+
+// publishedTo counts the new connections that were offered in a window to the
+// Service that publishes not-ready addresses, and those that reached a pod.
+func publishedTo(c Case, t Termination, served map[string]string, w spec.Window) (n, hits int) {
+	for _, s := range c.Timeline.Samples {
+		if word(s, 0) != pathPublishing || !onNewConns(s) || s.Saturated || !w.Contains(s.Start) {
+			continue
+		}
+		n++
+		if s.Server == t.UID || served[s.ID] == t.UID {
+			hits++
+		}
+	}
+	return n, hits
+}
+
+// seenUnready is when the pods' watch first showed an instance that drains as
+// not ready.
+func seenUnready(tl *timeline.Timeline, t Termination) (at time.Duration, ok bool) {
+	for _, e := range tl.EventsOf(timeline.PodReady, t.UID) {
+		if e.Attrs["ready"] == "false" && e.At >= t.Drain.At-t.Drain.Err {
+			return e.At, true
+		}
+	}
+	return 0, false
 }
 
 // NamesPublished judges the answers of the cluster's DNS: a headless name that
@@ -139,9 +175,9 @@ func NamesPublished() Check {
 				}
 				exit -= t.Exit.Err
 				known := terminatingSince(c, t, pathHeadless)
-				g.span(min(t.Del.At, known), exit)
+				g.span(min(t.Del.At, known.at), exit)
 				kept := 0
-				last := known
+				last := known.at
 				var without []time.Duration
 				before := map[string]int{}
 				for _, s := range c.Timeline.Samples {
@@ -164,12 +200,12 @@ func NamesPublished() Check {
 						}
 					case name == pathHeadless && has:
 						last = max(last, s.Start)
-						if s.Start > known+recordTTL+c.P {
+						if s.Start > known.at+recordTTL+c.P {
 							stale++
 							g.span(s.Start, s.Start)
-							g.late(c, s.Start, t.Name, s.ID, "T_endpoint + %s: the answer still holds the address of the terminating pod", ms(s.Start-known))
+							g.late(c, s.Start, t.Name, s.ID, "%s: the answer still holds the address of the terminating pod", known.tell(s.Start))
 						}
-					case name == pathHeadless && s.End < exit && s.Start > known+c.P:
+					case name == pathHeadless && s.End < exit && s.Start > known.at+c.P:
 						without = append(without, s.Start)
 					}
 				}
@@ -179,7 +215,7 @@ func NamesPublished() Check {
 						dropped++
 					}
 				}
-				worst = max(worst, last-known)
+				worst = max(worst, last-known.at)
 				for _, name := range []string{pathHeadless, pathHeadlessPublishing} {
 					g.least("answers of "+name+" with the address before the deletion", t.Name, before[name], floorBefore)
 				}
@@ -190,7 +226,7 @@ func NamesPublished() Check {
 			g.finding.Cause = "The EndpointSlices say ready where they should not, or do not where they should; or the name server keeps answers for longer than their TTL."
 			return g.conclude(
 				fmt.Sprintf("the publishing name kept the address, and the plain one gave it for at most %s after T_endpoint", ms(worst)),
-				fmt.Sprintf("%d answers lacked a published address, %d gave a terminating pod's for longer than TTL + P", missing, stale))
+				fmt.Sprintf("%s a published address, %d gave a terminating pod's for longer than TTL + P", plural(missing, "answer lacked", "answers lacked"), stale))
 		},
 	}
 }

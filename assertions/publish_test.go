@@ -25,8 +25,11 @@ func published() *scene {
 		s.endpoint(19*sec+500*time.Millisecond, uid, service, "TFT")
 		s.tell(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": service})
 	}
+	// The probe has failed: the pods' watch may be ahead of the slices'.
+	s.tell(19*sec+300*time.Millisecond, timeline.PodReady, uid, map[string]string{"ready": "false"})
 	s.endpoint(sec, uid, "headless", "TTF")
 	s.endpoint(del+20*time.Millisecond, uid, "headless", "FTT")
+	s.endpoint(19*sec+500*time.Millisecond, uid, "headless", "FFT")
 	s.tell(shut+400*time.Millisecond, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
 	n := 0
 	s.stream("publishing/http1/new/get", 30, func(x *timeline.Sample) {
@@ -104,6 +107,12 @@ func TestPublished(t *testing.T) {
 				s.endpoint(20*sec, uid, "headless-publishing", "FFT")
 			}, spec.Fail, ""},
 			{"never terminating", alwaysReady, spec.Inconclusive, ""},
+			{"gone before its pod", func(s *scene) {
+				s.goneAt("publishing", 13*sec)
+			}, spec.Fail, "T_del + 3s: gone 9.2s before its pod was"},
+			{"gone with its pod", func(s *scene) {
+				s.goneAt("publishing", shut)
+			}, spec.Pass, ""},
 			{"one Service was not seen", func(s *scene) {
 				s.drop(func(e timeline.Event) bool { return e.Attrs["service"] == "publishing" })
 			}, spec.Inconclusive, ""},
@@ -119,6 +128,16 @@ func TestPublished(t *testing.T) {
 			{"not in the second half", func(s *scene) {
 				servedByOther(s, "publishing", 17*sec)
 			}, spec.Fail, ""},
+			{"not once it is unready", func(s *scene) {
+				servedByOther(s, "publishing", 19*sec+500*time.Millisecond)
+			}, spec.Fail, "none of 66 new connections reached a terminating pod that accepted and had ceased to be ready"},
+			{"not once it is unready, on a starved machine", func(s *scene) {
+				servedByOther(s, "publishing", 19*sec+500*time.Millisecond)
+				s.each(func(x *timeline.Sample) {
+					x.Saturated = word(*x, 0) == "direct" && x.Start >= 19*sec && x.Start < 26*sec
+				})
+			}, spec.Inconclusive, ""},
+			{"nobody saw it unready", noEvents(timeline.PodReady), spec.Inconclusive, ""},
 			{"others may fail", func(s *scene) {
 				s.from("publishing", 0, 40*sec, func(x *timeline.Sample) {
 					if x.Server != uid {
@@ -182,6 +201,14 @@ func TestPublished(t *testing.T) {
 	})
 }
 
+// goneAt moves the end of the pod's endpoint of a Service.
+func (s *scene) goneAt(service string, at time.Duration) {
+	s.drop(func(e timeline.Event) bool {
+		return e.Attrs["service"] == service && (e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint && e.At > at)
+	})
+	s.tell(at, timeline.EndpointGone, uid, map[string]string{"service": service})
+}
+
 func TestConditionsOfEachService(t *testing.T) {
 	table(t, published, LegalConditions(), []judged{
 		{"ready while terminating is right where it is published", nil, spec.Pass, ""},
@@ -218,7 +245,7 @@ func TestConditionsOfEachService(t *testing.T) {
 				return e.Attrs["service"] == "headless" && (e.Attrs["terminating"] == "true" || e.Kind == timeline.EndpointGone)
 			})
 			s.tell(del+sec, timeline.EndpointGone, uid, map[string]string{"service": "headless"})
-		}, spec.Inconclusive, ""},
+		}, spec.Fail, "gone 11.2s before its pod was"},
 		{"the app's own was never seen", func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["service"] == "echo" })
 		}, spec.Inconclusive, ""},

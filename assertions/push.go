@@ -46,7 +46,7 @@ func PushDrainsNothing() Check {
 			if gap := watchGap(c.Timeline, "pods"); gap != "" {
 				g.doubt("the watch of pods has a gap: %s", gap)
 			}
-			g.untouchedPods(c.Timeline, first, end)
+			g.untouchedPods(c, first, end)
 			sent := 0
 			for _, s := range c.Timeline.Samples {
 				if s.End < first || s.Start > end || scouts(s) {
@@ -68,19 +68,19 @@ func PushDrainsNothing() Check {
 			g.finding.Cause = "Whoever takes configuration in restarts, or swaps its listeners, whatever it says: a field that is written anew at each push (a timestamp, a hash, the order of a list) in the pod template, or a proxy that takes every push for a change."
 			return g.conclude(
 				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections", len(pushes), sent, kept),
-				fmt.Sprintf("%d pushes that changed nothing were felt %d times", len(pushes), g.failures()))
+				fmt.Sprintf("%s felt %s", plural(len(pushes), "push that changed nothing was", "pushes that changed nothing were"), plural(g.failures(), "time", "times")))
 		},
 	}
 }
 
 // untouchedPods judges that no pod of a Deployment came, went, drained or
 // stopped being ready.
-func (g *gather) untouchedPods(tl *timeline.Timeline, from, to time.Duration) {
+func (g *gather) untouchedPods(c Case, from, to time.Duration) {
 	pods := map[string]string{}
-	for _, p := range podsOf(tl, "", to) {
+	for _, p := range podsOf(c.Timeline, "", to) {
 		pods[p.uid] = p.name
 	}
-	for _, e := range tl.Events {
+	for _, e := range c.Timeline.Events {
 		name, ours := pods[e.Subject]
 		if !ours || e.At < from || e.At > to {
 			continue
@@ -94,8 +94,9 @@ func (g *gather) untouchedPods(tl *timeline.Timeline, from, to time.Duration) {
 		case timeline.DrainStart:
 			what = "the pod began to drain"
 		case timeline.PodReady:
+			// A probe that a starved kubelet made too late says the same.
 			if e.Attrs["ready"] == "false" {
-				what = "the pod ceased to be ready"
+				g.late(c, e.At, name, "", "push %+.1fs: the pod ceased to be ready", (e.At - from).Seconds())
 			}
 		case timeline.PodContainer:
 			if e.Attrs["state"] == "terminated" {

@@ -171,7 +171,7 @@ func TestNeverBelow(t *testing.T) {
 		{name: "a hasty strategy", spoil: hasty, want: spec.Fail, says: "down to 1"},
 		{name: "a hasty strategy that took nothing", spoil: func(s *scene) {
 			s.saw(9*sec, timeline.Deployment, "dep", says(3, 2, 8))
-		}, want: spec.Fail, says: "lets 2 pods be unavailable"},
+		}, want: spec.Fail, says: "lets 2 pods be unavailable, and the promise is 0 at most"},
 		{name: "one instant is enough", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-1", 12*sec-time.Millisecond) }, want: spec.Fail, says: "for 1ms: down to 2"},
 		{name: "deleted in the very update that told of the new one", spoil: func(s *scene) { s.shift(timeline.PodDeletion, "old-1", 12*sec) }, want: spec.Pass},
 		{name: "a pod that is not deleted ceases to be ready", spoil: func(s *scene) {
@@ -207,6 +207,16 @@ func TestNeverBelow(t *testing.T) {
 			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == MarkTail })
 		}, want: spec.Inconclusive},
 	})
+	s := rolling()
+	s.saw(9*sec, timeline.Deployment, "dep", says(3, 2, 8))
+	if f := s.run(NeverBelow(0)); !strings.Contains(f.Actual, "as it went, never fewer than 3 pods were ready") {
+		t.Errorf("a hasty strategy that took nothing: %s", f.Actual)
+	}
+	s = rolling()
+	hasty(s)
+	if f := s.run(NeverBelow(0)); !strings.Contains(f.Actual, "only 1 pod was ready, and 3 were promised") {
+		t.Errorf("a hasty strategy: %s", f.Actual)
+	}
 	if f := rolling().run(NeverBelow(1)); f.Verdict != spec.Pass {
 		t.Errorf("a Deployment that promises more than is asked: %v", f.Verdict)
 	}
@@ -300,6 +310,11 @@ func TestDrainsThroughOutage(t *testing.T) {
 			})
 		}
 	}
+	exited := func(code string) func(*scene) {
+		return func(s *scene) {
+			s.saw(20*sec+600*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": code})
+		}
+	}
 	up := func(up string) func(timeline.Event) bool {
 		return func(e timeline.Event) bool { return e.Kind == timeline.Outage && e.Attrs["up"] == up }
 	}
@@ -319,12 +334,28 @@ func TestDrainsThroughOutage(t *testing.T) {
 				}
 			})
 		}, want: spec.Pass},
+		{name: "what is in flight is cut at the kill, before anybody saw the API server away", spoil: func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if slowOp(*x) && x.Start >= 13*sec && x.Start < 14*sec {
+					fail(x, timeline.Truncated)
+					x.End = 14*sec + 100*time.Millisecond
+				}
+			})
+		}, want: spec.Fail, says: "body cut short"},
+		{name: "a failure through the Service at the kill, before anybody saw the API server away", spoil: at("service/http1/new", 14*sec+100*time.Millisecond, 14*sec+150*time.Millisecond, timeline.Reset), want: spec.Fail, says: "through the Service"},
 		{name: "a failure through the Service", spoil: at("service/http1/new", 16*sec, 16*sec+20*time.Millisecond, timeline.Timeout), want: spec.Fail, says: "through the Service"},
 		{name: "a failure through the Service when it comes back", spoil: at("service/http1/new", 24*sec, 24*sec+20*time.Millisecond, timeline.Timeout), want: spec.Fail},
 		{name: "it leaves early", spoil: func(s *scene) { s.shift(timeline.ProcExit, uid, 19*sec) }, want: spec.Fail, says: "left at D + 8.99s"},
 		{name: "it is killed", spoil: func(s *scene) {
 			s.saw(20*sec+600*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
-		}, want: spec.Fail, says: "exit code 137"},
+		}, want: spec.Fail, says: "killed at D + 12.19s (exit code 137)"},
+		{name: "it says that SIGTERM ended it, with all done", spoil: exited("143"), want: spec.Pass},
+		{name: "it says that SIGTERM ended it, and leaves early", spoil: func(s *scene) {
+			exited("143")(s)
+			s.shift(timeline.ProcExit, uid, 19*sec)
+		}, want: spec.Fail, says: "left at D + 8.99s"},
+		{name: "it ends with an error", spoil: exited("1"), want: spec.Fail, says: "left with exit code 1"},
+		{name: "nobody saw how it ended", spoil: func(s *scene) { s.drop(of(timeline.PodContainer, "")) }, want: spec.Inconclusive},
 		{name: "it stays beyond K", spoil: func(s *scene) {
 			s.drop(of(timeline.PodDeletion, ""))
 			s.saw(del, timeline.PodDeletion, uid, map[string]string{"grace": "12"})
@@ -387,6 +418,14 @@ func TestPushDrainsNothing(t *testing.T) {
 		{name: "a pod drains", spoil: func(s *scene) { s.saw(12*sec, timeline.DrainStart, "old-1", nil) }, want: spec.Fail, says: "drain"},
 		{name: "a pod comes", spoil: func(s *scene) { s.pod("new-1", 11*sec) }, want: spec.Fail, says: "new pod"},
 		{name: "a pod is not ready for a moment", spoil: func(s *scene) { s.ready("old-3", 11*sec, false) }, want: spec.Fail, says: "ceased to be ready"},
+		{name: "a pod is not ready for a moment on a starved machine", spoil: func(s *scene) {
+			s.ready("old-3", 11*sec, false)
+			starve(s, 10*sec, 12*sec)
+		}, want: spec.Inconclusive},
+		{name: "a pod is deleted on a starved machine", spoil: func(s *scene) {
+			s.saw(12*sec, timeline.PodDeletion, "old-1", nil)
+			starve(s, 11*sec, 13*sec)
+		}, want: spec.Fail, says: "deleted"},
 		{name: "a request fails", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if x.Start == 11*sec {
@@ -471,10 +510,31 @@ func behindBalancer() *scene {
 		}
 	})
 	s.stream("health/http1/new/check@n2", 5, func(*timeline.Sample) {})
+	s.balance(2*sec, "n1", "")
+	s.balance(2*sec, "n2", "")
+	s.balance(12*sec+200*time.Millisecond, "n1", "status 503 Service Unavailable")
 	return s
 }
 
+// balance makes the balancer take a node in, or out for a reason.
+func (s *scene) balance(at time.Duration, node, why string) {
+	attrs := map[string]string{"in": fmt.Sprint(why == "")}
+	if why != "" {
+		attrs["why"] = why
+	}
+	s.saw(at, timeline.Balancer, node, attrs)
+}
+
 func TestLocalRollout(t *testing.T) {
+	// Resets of new connections, as the balancer itself answers without a node.
+	lost := func(s *scene, at time.Duration) {
+		s.from(pathBalanced, at, at+50*time.Millisecond, func(x *timeline.Sample) {
+			if onNewConns(*x) {
+				fail(x, timeline.Reset)
+				x.End = x.Start + 30*time.Millisecond
+			}
+		})
+	}
 	table(t, behindBalancer, LocalRollout(sec, 2), []judged{
 		{name: "the node port falls back", want: spec.Pass},
 		{name: "it drops instead", spoil: func(s *scene) {
@@ -484,6 +544,32 @@ func TestLocalRollout(t *testing.T) {
 				}
 			})
 		}, want: spec.Fail, says: "no answer in time"},
+		{name: "the balancer had lost both nodes for want of CPU", spoil: func(s *scene) {
+			s.balance(15*sec, "n2", "context deadline exceeded")
+			lost(s, 15*sec+500*time.Millisecond)
+			s.balance(16*sec, "n2", "")
+		}, want: spec.Inconclusive},
+		{name: "it lost the last one just after the connection came", spoil: func(s *scene) {
+			s.balance(15*sec+520*time.Millisecond, "n2", "context deadline exceeded")
+			lost(s, 15*sec+500*time.Millisecond)
+		}, want: spec.Inconclusive},
+		{name: "both nodes had said that they have nobody", spoil: func(s *scene) {
+			s.balance(15*sec, "n2", "status 503 Service Unavailable")
+			lost(s, 15*sec+500*time.Millisecond)
+		}, want: spec.Fail, says: "reset"},
+		{name: "one node was in again", spoil: func(s *scene) {
+			s.balance(15*sec, "n2", "context deadline exceeded")
+			s.balance(15*sec+200*time.Millisecond, "n1", "")
+			lost(s, 15*sec+500*time.Millisecond)
+		}, want: spec.Fail, says: "reset"},
+		{name: "a kept connection had its node long since", spoil: func(s *scene) {
+			s.balance(15*sec, "n2", "context deadline exceeded")
+			s.each(func(x *timeline.Sample) {
+				if strings.HasPrefix(x.Stream, "balanced/http1/reused") && x.Start >= 15*sec+500*time.Millisecond && x.Start < 15*sec+600*time.Millisecond {
+					fail(x, timeline.Reset)
+				}
+			})
+		}, want: spec.Fail, says: "reset"},
 		{name: "another path's failures are not this rule's", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if throughService(*x) && x.Start > 12*sec {

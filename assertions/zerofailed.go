@@ -80,6 +80,10 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 		if !s.Failed() || s.End < c.Disturbed {
 			continue
 		}
+		if why := noBackend(c.Timeline, s); why != "" {
+			g.doubt("requests failed while the load balancer, which is the suite's own, had no node left: %s", why)
+			continue
+		}
 		l.lost++
 		t := nearest(c.Terminations, s.Start)
 		hit[t.UID] = true
@@ -103,37 +107,41 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 
 // words are what conclude wants to hear.
 func (l losses) words(c Case) (passed, broken string) {
-	return fmt.Sprintf("0 of %d requests failed over %d terminations", l.sent, len(c.Terminations)),
-		fmt.Sprintf("%d of %d requests failed, around %d of %d terminations", l.lost, l.sent, l.hit, len(c.Terminations))
+	sent, over := plural(l.sent, "request", "requests"), plural(len(c.Terminations), "termination", "terminations")
+	return fmt.Sprintf("0 of %s failed over %s", sent, over), fmt.Sprintf("%d of %s failed, around %d of %s", l.lost, sent, l.hit, over)
 }
 
-// NothingTwice judges that the backends did each request once, and that their
-// ledger and the clients agree on every request ID.
+// NothingTwice judges that the backends did each request that may not be
+// repeated once, and that their ledger and the clients agree on every request ID.
 func NothingTwice() Check {
 	return Check{
 		Name:     "the ledger against the clients",
-		Expected: "every request ID that a client saw answered was begun once and ended whole once, and the ledger has no ID that no client sent",
+		Expected: "every request that a client saw answered was begun and ended whole, none that is not idempotent more than once, and the ledger has no ID that no client sent",
 		Floors:   []Floor{{Name: "ledger entries begun", N: 30_000, Reason: "as many as the attempts that a pass stands on"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r := Reconcile(c.Timeline)
-			for _, id := range r.Duplicated {
-				g.culprit(c.Disturbed, "", id, "begun more than once")
+			for _, d := range r.Duplicated {
+				g.span(d.At, d.At)
+				g.culprit(d.At, "", d.ID, "%s", d)
 			}
 			g.count("ledger entries begun", r.Begun, 30_000)
 			if n := len(r.Unaccounted); n > 0 {
-				g.doubt("%d answered requests lack an entry in the ledger (the first: %s): its tail is missing", n, r.Unaccounted[0])
+				g.doubt("%s an entry in the ledger (the first: %s): its tail is missing", plural(n, "answered request lacks", "answered requests lack"), r.Unaccounted[0])
 			}
 			if n := len(r.Strange); n > 0 {
-				g.doubt("the ledger holds %d requests that no client says it sent (the first: %s)", n, r.Strange[0])
+				g.doubt("the ledger holds %s that no client says it sent (the first: %s)", plural(n, "request", "requests"), r.Strange[0])
 			}
 			if len(c.Timeline.Samples) > 0 {
 				g.span(c.Timeline.Samples[0].Start, c.Timeline.Samples[len(c.Timeline.Samples)-1].End)
 			}
 			g.finding.Cause = "Something between the client and the backend replays requests."
-			return g.conclude(
-				fmt.Sprintf("clients and backends agree on all %d answered requests", r.Answered),
-				fmt.Sprintf("%d requests were done more than once", len(r.Duplicated)))
+			passed := fmt.Sprintf("clients and backends agree on all %d answered requests", r.Answered)
+			if r.Repeated > 0 {
+				passed += fmt.Sprintf("; %s more than once, as an idempotent request may be", plural(r.Repeated, "was done", "were done"))
+			}
+			return g.conclude(passed,
+				plural(len(r.Duplicated), "request that is not idempotent was", "requests that are not idempotent were")+" done more than once")
 		},
 	}
 }
@@ -157,9 +165,11 @@ func offeredTo(tl *timeline.Timeline, path string, from, to time.Duration) (fres
 		if word(s, 0) != path || s.Saturated || s.Start < from || s.Start > to {
 			continue
 		}
-		if onNewConns(s) {
+		switch {
+		case onNewConns(s):
 			fresh++
-		} else {
+		case s.Nth > 1:
+			// What opened its connection reused none.
 			reused++
 		}
 	}

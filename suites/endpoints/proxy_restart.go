@@ -42,6 +42,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.SurvivesProxyRestart()},
-	BrokenBy:   []spec.Fault{slicewriter.DropTerminating},
+	BrokenBy:   []spec.Fault{slicewriter.ForgetTerminating, slicewriter.DropTerminating},
 	Resolution: 60 * time.Millisecond,
 })
