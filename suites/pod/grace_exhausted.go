@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -47,6 +49,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 35},
 	},
 	Checks:     []assertions.Check{assertions.LosesOnlyOverlong(), assertions.SparesSiblings(), assertions.EndpointGoes()},
-	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone},
 	Resolution: 60 * time.Millisecond,
 })

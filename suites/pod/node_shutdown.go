@@ -41,6 +41,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
 	},
 	Checks:     []assertions.Check{assertions.LeavesWithItsNode(), assertions.AcceptsAfterDrain(), assertions.CompletesInflight()},
-	BrokenBy:   []spec.Fault{echo.ExitOnSigterm},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.NeverLeaves},
 	Resolution: 60 * time.Millisecond,
 })

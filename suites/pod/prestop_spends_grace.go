@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -41,6 +42,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
 	},
 	Checks:     []assertions.Check{assertions.HookEndsInSigterm(), assertions.AcceptsThroughHook(), assertions.FinishesBeforeKill()},
-	BrokenBy:   []spec.Fault{echo.ForgetsHook, echo.ExitOnSigterm},
+	BrokenBy:   []spec.Fault{echo.ForgetsHook, echo.ExitOnSigterm, deploy.HookLeftOut},
 	Resolution: 60 * time.Millisecond,
 })

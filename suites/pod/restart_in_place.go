@@ -42,6 +42,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
 	},
 	Checks:     []assertions.Check{assertions.DrainsInPlace(), assertions.ComesBack(), assertions.LivenessHolds()},
-	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks},
+	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm},
 	Resolution: 60 * time.Millisecond,
 })

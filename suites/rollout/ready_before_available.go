@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -44,6 +45,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 100},
 	},
 	Checks:     []assertions.Check{assertions.ServesOnceReady(), assertions.WaitsForAvailable()},
-	BrokenBy:   []spec.Fault{slicewriter.OnlyAvailable},
+	BrokenBy:   []spec.Fault{slicewriter.OnlyAvailable, disrupt.RushesRollout},
 	Resolution: 60 * time.Millisecond,
 })
