@@ -68,12 +68,14 @@ const (
 // Report is one report in short.
 type Report struct {
 	// Name says what tells this report from the others.
-	Name    string            `json:"name"`
-	From    string            `json:"from,omitempty"`
-	Date    time.Time         `json:"date"`
-	Took    v1alpha1.Duration `json:"took,omitempty"`
-	Verdict spec.Verdict      `json:"verdict"`
-	Summary v1alpha1.Summary  `json:"summary"`
+	Name string            `json:"name"`
+	From string            `json:"from,omitempty"`
+	Date time.Time         `json:"date"`
+	Took v1alpha1.Duration `json:"took,omitempty"`
+	// Stolen is the share of the CPU that the host took for others meanwhile.
+	Stolen  float64          `json:"stolen,omitempty"`
+	Verdict spec.Verdict     `json:"verdict"`
+	Summary v1alpha1.Summary `json:"summary"`
 	// Attempts and Failed are those of clients that come through a Service, on
 	// the ways on which it has all of its pods to choose from, in all recordings
 	// but the control's.
@@ -191,6 +193,9 @@ func summary(i Input) Report {
 		From: i.From, Date: r.Metadata.Date, Took: r.Metadata.Took, Verdict: r.Verdict, Summary: r.Summary,
 		P: r.Settings.P, Propagation: r.Propagation, Connections: i.Connections,
 		Command: command(r), setting: settingOf(r),
+	}
+	if l := r.Environment.Load; l != nil {
+		out.Stolen = l.Stolen
 	}
 	for k := range r.Scenarios {
 		s := &r.Scenarios[k]

@@ -51,13 +51,13 @@ func (c *Comparison) runs() section {
 	s := section{
 		title: "Runs",
 		table: table{
-			head:    []string{"#", "report", "verdict", "passed", "lost/judged", "failed/sent", "median", "worst", "n", "took"},
+			head:    []string{"#", "report", "verdict", "passed", "lost/judged", "failed/sent", "median", "worst", "n", "took", "stolen"},
 			numbers: 3,
 		},
 		notes: []string{
 			"lost/judged: requests that the rules count as lost, of those that they judge; failed/sent: attempts through Services " +
 				"that had all of their pods to choose from, outside of the control; median, worst: T_lastnew - T_endpoint " +
-				"(propagation) of n terminations.",
+				"(propagation) of n terminations; stolen: the share of the machine's CPU that its host took for others.",
 		},
 	}
 	for n := range c.Reports {
@@ -65,7 +65,7 @@ func (c *Comparison) runs() section {
 		row := []string{
 			strconv.Itoa(n + 1), r.Name, r.Verdict.String(), fmt.Sprintf("%d/%d", r.Summary.Passed, total(r.Summary)),
 			text.Thousands(r.Lost) + "/" + text.Thousands(r.Judged), text.Thousands(r.Failed) + "/" + text.Thousands(r.Attempts),
-			"-", "-", "-", r.Took.D().Round(time.Second).String(),
+			"-", "-", "-", r.Took.D().Round(time.Second).String(), fmt.Sprintf("%.0f%%", 100*r.Stolen),
 		}
 		if p := r.Propagation; p != nil {
 			row[6], row[7], row[8] = text.Latency(p.Median), text.Latency(p.Worst), strconv.Itoa(p.N)
