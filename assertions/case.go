@@ -95,6 +95,9 @@ func (k Check) Run(c Case) spec.Finding {
 type gather struct {
 	finding spec.Finding
 	doubts  []string
+	// excused counts what a starved machine excuses; excuse is the first.
+	excused int
+	excuse  string
 }
 
 func (g *gather) culprit(at time.Duration, target, id, format string, args ...any) {
@@ -146,6 +149,12 @@ func (g *gather) failures() int { return len(g.finding.Culprits) + g.finding.Mor
 // the rule, and broken what it means that something did.
 func (g *gather) conclude(passed, broken string) spec.Finding {
 	f := g.finding
+	switch {
+	case g.excused == 1:
+		g.doubt("%s", g.excuse)
+	case g.excused > 1:
+		g.doubt("%s (and %d more like it)", g.excuse, g.excused-1)
+	}
 	for _, c := range f.Evidence {
 		if !c.Met() {
 			are := "are"

@@ -240,7 +240,7 @@ func ServiceLosesNothing() Check {
 					t := nearest(c.Terminations, s.Start)
 					hit[t.UID] = true
 					g.span(s.Start, w.To)
-					g.culprit(s.Start, t.Name, s.ID, "%s of %s (%s): %s", relative(s.Start, t), t.Name, wayOf(c, t), describe(s))
+					g.lost(c, s, t.Name, "%s of %s (%s): %s", relative(s.Start, t), t.Name, wayOf(c, t), describe(s))
 				}
 			}
 			if c.Tail < w.To {

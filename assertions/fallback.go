@@ -50,7 +50,7 @@ func FallsBack() Check {
 					}
 					if s.Failed() {
 						lost++
-						g.culprit(s.Start, way.String(), s.ID, "%s, %s before the first pod stopped serving: %s", w.known.tell(s.Start), ms(w.until-s.Start), describe(s))
+						g.lost(c, s, way.String(), "%s, %s before the first pod stopped serving: %s", w.known.tell(s.Start), ms(w.until-s.Start), describe(s))
 					}
 				}
 				g.count(way.String()+": new connections offered while all pods served", n, floor)

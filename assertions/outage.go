@@ -97,7 +97,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 				}
 				sent++
 				if s.Failed() {
-					g.culprit(s.Start, "", s.ID, "outage %+.1fs, through the Service: %s", (s.Start - o.down).Seconds(), describe(s))
+					g.lost(c, s, "", "outage %+.1fs, through the Service: %s", (s.Start - o.down).Seconds(), describe(s))
 				}
 			}
 			fresh, reused := offered(c.Timeline, o.down, end)
@@ -137,7 +137,7 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 		all++
 		switch {
 		case s.Failed():
-			g.culprit(s.Start, t.Name, s.ID, "outage %+.1fs, D %+.1fs: %s", (s.Start - o.down).Seconds(), (s.Start - t.Drain.At).Seconds(), describe(s))
+			g.lost(c, s, t.Name, "outage %+.1fs, D %+.1fs: %s", (s.Start - o.down).Seconds(), (s.Start - t.Drain.At).Seconds(), describe(s))
 		case s.Saturated:
 		case slowOp(s) && s.Start < o.down && s.End >= o.down:
 			inflight++

@@ -55,7 +55,7 @@ func PushDrainsNothing() Check {
 				sent++
 				switch {
 				case s.Failed():
-					g.culprit(s.Start, "", s.ID, "push %+.1fs: %s", (s.Start - first).Seconds(), describe(s))
+					g.lost(c, s, "", "push %+.1fs: %s", (s.Start - first).Seconds(), describe(s))
 				case s.LastOnConn && onKeptConns(s):
 					g.culprit(s.End, "", s.ID, "push %+.1fs: the reply on a kept connection said that it was the last", (s.End - first).Seconds())
 				}

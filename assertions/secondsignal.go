@@ -110,7 +110,7 @@ func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.D
 		switch {
 		case s.Failed():
 			w.lost++
-			g.culprit(s.Start, t.Name, s.ID, "begun %s after the second SIGTERM: %s", ms(s.Start-signal.At), describe(s))
+			g.lost(c, s, t.Name, "begun %s after the second SIGTERM: %s", ms(s.Start-signal.At), describe(s))
 		case !whole[s.ID]:
 			g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
 		}

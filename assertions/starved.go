@@ -16,11 +16,25 @@ import (
 // starved makes everything late, the kubelets', kube-proxy's and the
 // controllers' work too: around such an instant it is a doubt.
 func (g *gather) late(c Case, at time.Duration, target, id, format string, args ...any) {
-	if why := starved(c, at, at); why != "" {
-		g.doubt("%s: %s, but %s", target, fmt.Sprintf(format, args...), why)
+	why := starved(c, at, at)
+	if why == "" {
+		g.culprit(at, target, id, format, args...)
 		return
 	}
-	g.culprit(at, target, id, format, args...)
+	if g.excused == 0 {
+		g.excuse = fmt.Sprintf("%s: %s, but %s", target, fmt.Sprintf(format, args...), why)
+	}
+	g.excused++
+}
+
+// lost is a request that failed. One that got no answer in time blames somebody
+// for when; every other failure is one on any machine.
+func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...any) {
+	if s.Outcome == timeline.Timeout {
+		g.late(c, s.Start, target, s.ID, format, args...)
+		return
+	}
+	g.culprit(s.Start, target, s.ID, format, args...)
 }
 
 // starved says how much of its schedule the generator missed around a stretch

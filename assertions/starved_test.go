@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // A generator at 50/s that stood still: what it caught up with is saturated,
@@ -48,6 +49,39 @@ func TestStarved(t *testing.T) {
 			}
 			if got := starved(c, 50*sec, 50*sec); got != "" {
 				t.Errorf("starved long after: %q", got)
+			}
+		})
+	}
+}
+
+// On a starved machine no answer in time is a doubt, and a refusal is a loss.
+func TestLost(t *testing.T) {
+	tests := map[string]struct {
+		outcome timeline.Outcome
+		starved bool
+		want    spec.Verdict
+	}{
+		"no answer in time":                       {timeline.Timeout, false, spec.Fail},
+		"no answer in time, on a starved machine": {timeline.Timeout, true, spec.Inconclusive},
+		"refused":                                 {timeline.Refused, false, spec.Fail},
+		"refused, on a starved machine":           {timeline.Refused, true, spec.Fail},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			tl := &timeline.Timeline{}
+			for k := range 100 {
+				at := time.Duration(k) * sec / 10
+				tl.Samples = append(tl.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
+			}
+			c := Case{Timeline: tl, P: 3 * sec}
+			var g gather
+			for _, at := range []int{40, 50} {
+				s := tl.Samples[at]
+				s.Outcome = x.outcome
+				g.lost(c, s, "uid-a", "%s", describe(s))
+			}
+			if f := g.conclude("", ""); f.Verdict != x.want {
+				t.Errorf("%s (%s), want %s", f.Verdict, f.Actual, x.want)
 			}
 		})
 	}

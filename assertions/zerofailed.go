@@ -87,7 +87,7 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 		l.lost++
 		t := nearest(c.Terminations, s.Start)
 		hit[t.UID] = true
-		g.culprit(s.Start, t.Name, s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+		g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
 	}
 	if c.Tail < w.To {
 		g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
