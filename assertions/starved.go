@@ -28,13 +28,26 @@ func (g *gather) late(c Case, at time.Duration, target, id, format string, args 
 }
 
 // lost is a request that failed. One that got no answer in time blames somebody
-// for when; every other failure is one on any machine.
+// for when, and so does a dial through the Service that reached nobody when no
+// pod was within P of its drain's begin: the service network was late. Every
+// other failure is one on any machine.
 func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...any) {
-	if s.Outcome == timeline.Timeout {
+	nobody := (s.Outcome == timeline.Refused || s.Outcome == timeline.NoRoute) && throughService(s) && !c.drainsBegin(s.Start)
+	if s.Outcome == timeline.Timeout || nobody {
 		g.late(c, s.Start, target, s.ID, format, args...)
 		return
 	}
 	g.culprit(s.Start, target, s.ID, format, args...)
+}
+
+// drainsBegin says whether an instant is within P of some pod's D.
+func (c Case) drainsBegin(at time.Duration) bool {
+	for _, t := range c.Terminations {
+		if at >= t.Drain.At-t.Drain.Err && at <= t.Drain.At+t.Drain.Err+c.P {
+			return true
+		}
+	}
+	return false
 }
 
 // starved says how much of its schedule the generator missed around a stretch

@@ -63,8 +63,9 @@ func TestLost(t *testing.T) {
 	}{
 		"no answer in time":                       {timeline.Timeout, false, spec.Fail},
 		"no answer in time, on a starved machine": {timeline.Timeout, true, spec.Inconclusive},
-		"refused":                                 {timeline.Refused, false, spec.Fail},
-		"refused, on a starved machine":           {timeline.Refused, true, spec.Fail},
+		"refused":                       {timeline.Refused, false, spec.Fail},
+		"refused, on a starved machine": {timeline.Refused, true, spec.Fail},
+		"reset, on a starved machine":   {timeline.Reset, true, spec.Fail},
 	}
 	for name, x := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,15 +74,27 @@ func TestLost(t *testing.T) {
 				at := time.Duration(k) * sec / 10
 				tl.Samples = append(tl.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
 			}
-			c := Case{Timeline: tl, P: 3 * sec}
-			var g gather
+			c := Case{Timeline: tl, P: 3 * sec, Terminations: []Termination{{UID: "uid-a", Drain: Instant{At: 3 * sec}}}}
 			for _, at := range []int{40, 50} {
+				var g gather
 				s := tl.Samples[at]
 				s.Outcome = x.outcome
 				g.lost(c, s, "uid-a", "%s", describe(s))
+				if f := g.conclude("", ""); f.Verdict != x.want {
+					t.Errorf("D + %v: %s (%s), want %s", s.Start-3*sec, f.Verdict, f.Actual, x.want)
+				}
 			}
-			if f := g.conclude("", ""); f.Verdict != x.want {
-				t.Errorf("%s (%s), want %s", f.Verdict, f.Actual, x.want)
+			// More than P after D, a refusal through the Service is its lateness.
+			var g gather
+			s := tl.Samples[80]
+			s.Outcome = x.outcome
+			g.lost(c, s, "uid-a", "%s", describe(s))
+			want := x.want
+			if x.starved && x.outcome == timeline.Refused {
+				want = spec.Inconclusive
+			}
+			if f := g.conclude("", ""); f.Verdict != want {
+				t.Errorf("D + 5s: %s (%s), want %s", f.Verdict, f.Actual, want)
 			}
 		})
 	}
