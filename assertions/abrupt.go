@@ -109,14 +109,12 @@ func Sighted(c Case) map[string]int {
 
 // absent says whether a sample is of a flow that can't see a death as a
 // failure (load.Profile.Sights): a lookup, or a look at a health check port.
-func absent(s timeline.Sample) bool { return asks(s) || scouts(s) }
+func absent(s timeline.Sample) bool { return asks(s) || Scouts(s) }
 
 // Scouts says whether a sample is of the suite's own look at the way there
 // (suites/cluster/scout.go), which dials no more when the load begins: a dial of
 // its may hang, which is what it is there for.
 func Scouts(s timeline.Sample) bool { return strings.HasPrefix(s.Stream, "scout") }
-
-func scouts(s timeline.Sample) bool { return Scouts(s) }
 
 // asks says whether a sample asked about the pods instead of a pod: no ledger
 // has it.

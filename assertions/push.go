@@ -49,7 +49,7 @@ func PushDrainsNothing() Check {
 			g.untouchedPods(c, first, end)
 			sent := 0
 			for _, s := range c.Timeline.Samples {
-				if s.End < first || s.Start > end || scouts(s) {
+				if s.End < first || s.Start > end || Scouts(s) {
 					continue
 				}
 				sent++
@@ -124,7 +124,7 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
 	for _, s := range c.Timeline.Samples {
-		if !onKeptConns(s) || scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+		if !onKeptConns(s) || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
 		l := link{s.Stream, s.Conn}
