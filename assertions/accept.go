@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -113,15 +112,7 @@ func oneInside(of []timeline.Sample, from Instant, to time.Duration) bool {
 
 // arrival is when an attempt's dial reached the system: a stream with a delay
 // holds its SYN back for so long (load/probe, stream.connect).
-func arrival(s timeline.Sample) time.Duration {
-	key, _, _ := strings.Cut(s.Stream, "@")
-	_, delay, _ := strings.Cut(key, "/delay=")
-	d, err := time.ParseDuration(delay)
-	if err != nil {
-		return s.Start
-	}
-	return s.Start + d
-}
+func arrival(s timeline.Sample) time.Duration { return s.Start + delay(s) }
 
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 

@@ -13,20 +13,7 @@ import (
 // Patience is how long an attempt may take on a healthy path: what its
 // operation takes by design, the delay of the path there and back, and what
 // an answer may take besides.
-func Patience(s timeline.Sample) time.Duration {
-	patience := time.Second
-	for _, n := range []int{4, 5} {
-		part := word(s, n)
-		if delay, ok := strings.CutPrefix(part, "delay="); ok {
-			if d, err := time.ParseDuration(delay); err == nil {
-				patience += 2 * d
-			}
-		} else if takes, err := time.ParseDuration(part); err == nil {
-			patience += takes
-		}
-	}
-	return patience
-}
+func Patience(s timeline.Sample) time.Duration { return time.Second + takes(s) + 2*delay(s) }
 
 // Silence says that a stream sent nothing for too long while it should have,
 // or nothing at all; "" when it did its part. key is the profile's, rate is

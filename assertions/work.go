@@ -100,3 +100,13 @@ func takes(s timeline.Sample) time.Duration {
 	}
 	return d
 }
+
+// delay is by how much the sample's path is longer, in each direction.
+func delay(s timeline.Sample) time.Duration {
+	_, by, _ := strings.Cut(kindOf(s), "/delay=")
+	d, err := time.ParseDuration(by)
+	if err != nil {
+		return 0
+	}
+	return d
+}
