@@ -81,10 +81,15 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 			w.lost++
 			g.culprit(s.End, t.Name, s.ID, "begun %s before %s, broke %s after it: %s", ms(at.At-s.Start), called, ms(s.End-at.At), describe(s))
 		case !whole[s.ID]:
-			g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+			g.unended(s)
 		}
 	}
 	return inflight, w
+}
+
+// unended doubts an answer that no backend says it gave whole.
+func (g *gather) unended(s timeline.Sample) {
+	g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
 }
 
 // wholeIDs are the requests that a backend says it ended whole.

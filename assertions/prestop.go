@@ -200,7 +200,7 @@ func FinishesBeforeKill() Check {
 						lost++
 						g.culprit(s.End, t.Name, s.ID, "broke at %s: %s", againstKill(s.End, kill), describe(s))
 					case !whole[s.ID]:
-						g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+						g.unended(s)
 					}
 				}
 				if lost > before {

@@ -55,10 +55,12 @@ func IgnoresSecondSignal() Check {
 				fresh := g.accepts(c, t, at, "second SIGTERM", to)
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
 				later := g.completesSince(c, t, at, to, whole)
+				served := map[string]bool{} // by family, until the state at hand
 				for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
-					if s.at > at.At+at.Err && s.at <= to && !s.gone && !s.serving && wasServing(c, t, s) {
+					if s.at > at.At+at.Err && s.at <= to && !s.gone && !s.serving && served[s.family] {
 						g.late(c, s.at, t.Name, "", "`serving` of its endpoint went false %s after the second SIGTERM", ms(s.at-at.At))
 					}
+					served[s.family] = s.serving
 				}
 				if gap != "" {
 					g.doubt("the EndpointSlice watch has a gap: %s", gap)
@@ -112,21 +114,10 @@ func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.D
 			w.lost++
 			g.lost(c, s, t.Name, "begun %s after the second SIGTERM: %s", ms(s.Start-signal.At), describe(s))
 		case !whole[s.ID]:
-			g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+			g.unended(s)
 		}
 	}
 	return w
-}
-
-// wasServing says whether an endpoint served until the state that followed.
-func wasServing(c Case, t Termination, next endpointState) bool {
-	was := false
-	for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
-		if s.family == next.family && s.at < next.at {
-			was = s.serving
-		}
-	}
-	return was
 }
 
 // secondSigterm is what its events are called (fixtures/disrupt).
