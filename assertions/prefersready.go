@@ -89,7 +89,7 @@ func PrefersReady() Check {
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
 				fmt.Sprintf("%s a terminating pod later than P, at %d of %s",
 					plural(late, "new connection reached, or was lost on the way to,", "new connections reached, or were lost on the way to,"),
-					hit, plural(len(c.Terminations), "termination", "terminations")))
+					hit, c.ends()))
 		},
 	}
 }

@@ -61,7 +61,7 @@ func StaysPublished() Check {
 			}
 			g.finding.Cause = "Whoever writes the EndpointSlices does not look at the Service's publishNotReadyAddresses."
 			return g.conclude(
-				fmt.Sprintf("ready stayed true in %s", plural(len(c.Terminations), "termination", "terminations")),
+				"ready stayed true in "+c.ends(),
 				fmt.Sprintf("ready was false, or the endpoint went before its pod, %s", plural(g.failures(), "time", "times")))
 		},
 	}

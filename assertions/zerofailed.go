@@ -107,7 +107,7 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 
 // words are what conclude wants to hear.
 func (l losses) words(c Case) (passed, broken string) {
-	sent, over := plural(l.sent, "request", "requests"), plural(len(c.Terminations), "termination", "terminations")
+	sent, over := plural(l.sent, "request", "requests"), c.ends()
 	return fmt.Sprintf("0 of %s failed over %s", sent, over), fmt.Sprintf("%d of %s failed, around %d of %s", l.lost, sent, l.hit, over)
 }
 
