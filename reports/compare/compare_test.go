@@ -409,6 +409,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		dir: dir, filepath.Join(dir, v1alpha1.File): dir, filepath.Join(dir, "copied.yaml"): "", v1alpha1.File: ".", "": "",
+	} {
+		if got := compare.Directory(path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestConnections(t *testing.T) {
 	const uid = "victim"
 	at := func(stream string, conn uint64, start time.Duration, o timeline.Outcome, server string) timeline.Sample {

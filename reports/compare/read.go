@@ -35,12 +35,23 @@ func Read(path string) (Input, error) {
 	return Input{From: path, Report: r}, nil
 }
 
+// Directory is that of a report by its path; "" where it was copied out of it.
+func Directory(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	if filepath.Base(path) == v1alpha1.File {
+		return filepath.Dir(path)
+	}
+	return ""
+}
+
 // ReadConnections looks through the recordings beside the report. A report
 // that lies alone has none, and that is no error: they are large.
 func (i *Input) ReadConnections() error {
-	dir := i.From
-	if filepath.Base(dir) == v1alpha1.File {
-		dir = filepath.Dir(dir)
+	dir := Directory(i.From)
+	if dir == "" {
+		return nil
 	}
 	for k := range i.Report.Scenarios {
 		s := &i.Report.Scenarios[k]

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -89,17 +88,6 @@ func expect() *cobra.Command {
 	}
 }
 
-// directory is that of a report by its path; "" where it was copied out of it.
-func directory(path string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return path
-	}
-	if filepath.Base(path) == v1alpha1.File {
-		return filepath.Dir(path)
-	}
-	return ""
-}
-
 // reading is a command that gets a report out of a directory, prints it, and
 // ends as the run itself would.
 func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
@@ -112,7 +100,7 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 			out := cmd.OutOrStdout()
 			write, ok := map[string]func(*v1alpha1.ConformanceReport) error{
 				"text": func(r *v1alpha1.ConformanceReport) error {
-					return text.Write(out, r, text.Options{Dir: directory(args[0]), Colour: text.Terminal(out)})
+					return text.Write(out, r, text.Options{Dir: compare.Directory(args[0]), Colour: text.Terminal(out)})
 				},
 				"markdown": func(r *v1alpha1.ConformanceReport) error { return markdown.Write(out, r) },
 				"yaml":     func(r *v1alpha1.ConformanceReport) error { return yaml.Write(out, r) },
