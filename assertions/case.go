@@ -98,6 +98,8 @@ type gather struct {
 	// excused counts what a starved machine excuses; excuse is the first.
 	excused int
 	excuse  string
+	// schedule is the recording's, once it was asked for.
+	schedule *schedule
 }
 
 func (g *gather) culprit(at time.Duration, target, id, format string, args ...any) {

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -16,7 +17,10 @@ import (
 // starved makes everything late, the kubelets', kube-proxy's and the
 // controllers' work too: around such an instant it is a doubt.
 func (g *gather) late(c Case, at time.Duration, target, id, format string, args ...any) {
-	why := starved(c, at, at)
+	if g.schedule == nil {
+		g.schedule = scheduleOf(c.Timeline.Samples)
+	}
+	why := g.schedule.missed(at-c.P, at+c.P)
 	if why == "" {
 		g.culprit(at, target, id, format, args...)
 		return
@@ -57,26 +61,59 @@ func (c Case) drainsBegin(at time.Duration) bool {
 // leaves out what it should have sent meanwhile: what is missing between two
 // requests of a stream, by their numbers, was missed too.
 func starved(c Case, from, to time.Duration) string {
-	from, to = from-c.P, to+c.P
-	missed, all := 0, 0
-	streams := map[string]*numbered{}
-	for _, s := range startedIn(c.Timeline.Samples, from-longestGap, to+longestGap) {
-		n := streams[s.Stream]
-		if n == nil {
-			n = &numbered{}
-			streams[s.Stream] = n
+	return scheduleOf(c.Timeline.Samples).missed(from-c.P, to+c.P)
+}
+
+// longestGap is how far around a stretch its streams are looked for: what
+// stood still for longer has no request on both sides of it.
+const longestGap = 30 * time.Second
+
+// schedule is a recording made ready to be asked many times what the generator
+// missed: where a pod never comes back, thousands of requests are late.
+type schedule struct {
+	samples []timeline.Sample // in order of their begin
+	// saturated[n] counts those of the first n samples.
+	saturated []int
+	streams   map[string]*numbered
+}
+
+// numbered are the requests of a stream that have a number, in order of their
+// begin.
+type numbered struct {
+	starts  []time.Duration
+	numbers []int64
+}
+
+func scheduleOf(samples []timeline.Sample) *schedule {
+	s := &schedule{samples: samples, saturated: make([]int, 1, len(samples)+1), streams: map[string]*numbered{}}
+	for _, x := range samples {
+		n := s.saturated[len(s.saturated)-1]
+		if x.Saturated {
+			n++
 		}
-		n.add(s, from, to)
-		if s.Start < from || s.Start > to {
+		s.saturated = append(s.saturated, n)
+		_, digits, _ := strings.Cut(x.ID, "-")
+		number, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
 			continue
 		}
-		all++
-		if s.Saturated {
-			missed++
+		of := s.streams[x.Stream]
+		if of == nil {
+			of = &numbered{}
+			s.streams[x.Stream] = of
 		}
+		of.starts, of.numbers = append(of.starts, x.Start), append(of.numbers, number)
 	}
-	for _, n := range streams {
-		out := n.leftOut()
+	return s
+}
+
+// missed is what starved says of [from, to].
+func (s *schedule) missed(from, to time.Duration) string {
+	begin := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].Start >= from })
+	end := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].Start > to })
+	missed, all := s.saturated[end]-s.saturated[begin], end-begin
+	for _, n := range s.streams {
+		out := n.leftOut(from, to)
 		missed, all = missed+out, all+out
 	}
 	if missed == 0 || 10*missed < all {
@@ -85,44 +122,21 @@ func starved(c Case, from, to time.Duration) string {
 	return fmt.Sprintf("the machine was starved: %d of %d requests missed their schedule", missed, all)
 }
 
-// longestGap is how far around a stretch its streams are looked for: what
-// stood still for longer has no request on both sides of it.
-const longestGap = 30 * time.Second
-
-// startedIn are those of the samples, which are in order, that began in
-// [from, to].
-func startedIn(samples []timeline.Sample, from, to time.Duration) []timeline.Sample {
-	begin := sort.Search(len(samples), func(i int) bool { return samples[i].Start >= from })
-	end := sort.Search(len(samples), func(i int) bool { return samples[i].Start > to })
-	return samples[begin:max(begin, end)]
-}
-
-// numbered are the numbers of a stream's requests in a stretch of time, the last
-// one before it and the first one after it.
-type numbered struct {
-	first, last int64
-	count       int64
-	over        bool
-}
-
-func (n *numbered) add(s timeline.Sample, from, to time.Duration) {
-	_, digits, _ := strings.Cut(s.ID, "-")
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n.over {
-		return
+// leftOut is how many requests were never sent between the last one before
+// [from, to] and the first one after it.
+func (n *numbered) leftOut(from, to time.Duration) int {
+	begin, _ := slices.BinarySearch(n.starts, from)
+	end, _ := slices.BinarySearch(n.starts, to+1)
+	if begin > 0 && n.starts[begin-1] >= from-longestGap {
+		begin--
 	}
-	if s.Start < from || n.count == 0 {
-		n.first, n.last, n.count = number, number, 0
+	if end < len(n.starts) && n.starts[end] <= to+longestGap {
+		end++
 	}
-	n.first, n.last = min(n.first, number), max(n.last, number)
-	n.count++
-	n.over = s.Start > to
-}
-
-// leftOut is how many requests of the stretch were never sent.
-func (n *numbered) leftOut() int {
-	if n.count == 0 {
+	if begin == end {
 		return 0
 	}
-	return int(max(0, n.last-n.first+1-n.count))
+	of := n.numbers[begin:end]
+	// A late one may be begun after the next one.
+	return int(max(0, slices.Max(of)-slices.Min(of)+1-int64(len(of))))
 }

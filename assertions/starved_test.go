@@ -54,6 +54,31 @@ func TestStarved(t *testing.T) {
 	}
 }
 
+// A pod that never comes back has every request through its Service lost, and
+// each of them asks whether the machine was starved.
+func BenchmarkLate(b *testing.B) {
+	const samples, lost, streams = 20_000, 5000, 8
+	tl := &timeline.Timeline{}
+	for k := range samples {
+		at := time.Duration(k) * 100 * sec / samples
+		tl.Samples = append(tl.Samples, timeline.Sample{
+			Stream: fmt.Sprintf("service/http1/new/get/delay=%dms", k%streams), ID: fmt.Sprintf("00ff-%d", k/streams),
+			Due: at, Start: at, Saturated: k%5 == 0,
+		})
+	}
+	c := Case{Timeline: tl, P: 3 * sec}
+	for b.Loop() {
+		var g gather
+		for k := range lost {
+			s := tl.Samples[k*samples/lost]
+			g.late(c, s.Start, "uid-a", s.ID, "lost")
+		}
+		if g.excused != lost {
+			b.Fatal(g.excused)
+		}
+	}
+}
+
 // On a starved machine no answer in time is a doubt, and a refusal is a loss.
 func TestLost(t *testing.T) {
 	tests := map[string]struct {
