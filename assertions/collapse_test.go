@@ -230,7 +230,7 @@ func TestCollapse(t *testing.T) {
 	deafFrom := func(at time.Duration) func(*scene) {
 		return func(s *scene) { s.from("direct", at, 40*sec, turn) }
 	}
-	build := func() *scene { return collapsing(fallUnready, fallShut) }
+	build := once(func() *scene { return collapsing(fallUnready, fallShut) })
 	t.Run("falls back", func(t *testing.T) {
 		table(t, build, FallsBack(), []judged{
 			{"healthy", nil, spec.Pass, ""},

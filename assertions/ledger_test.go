@@ -11,28 +11,31 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// again is healthy with enough requests for NothingTwice, all of a method, of
-// which one that was begun at 12 s was done again 80 ms later, in these steps.
-func again(method string, steps ...timeline.Step) func() *scene {
-	return func() *scene {
-		s := healthy()
-		s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
-		for i := range s.tl.Ledger {
-			s.tl.Ledger[i].Method = method
-		}
-		for _, e := range s.tl.Ledger {
-			if e.Step == timeline.Begin && e.At == 12*sec && strings.HasPrefix(e.ID, "service/h2c") {
-				for _, step := range steps {
-					e.At, e.Step, e.Whole = 12*sec+80*time.Millisecond, step, step == timeline.Done
-					s.tl.Ledger = append(s.tl.Ledger, e)
-				}
+// crowded is healthy with as many requests as NothingTwice asks for.
+func crowded() *scene {
+	s := healthy()
+	s.stream("service/h2c/new/get", 1250, func(x *timeline.Sample) { x.Server = "uid-b" })
+	return s
+}
+
+// again makes all requests ones of a method, of which one that was begun at
+// 12 s was done again 80 ms later, in these steps.
+func (s *scene) again(method string, steps ...timeline.Step) {
+	for i := range s.tl.Ledger {
+		s.tl.Ledger[i].Method = method
+	}
+	for _, e := range s.tl.Ledger {
+		if e.Step == timeline.Begin && e.At == 12*sec && strings.HasPrefix(e.ID, "service/h2c") {
+			for _, step := range steps {
+				e.At, e.Step, e.Whole = 12*sec+80*time.Millisecond, step, step == timeline.Done
+				s.tl.Ledger = append(s.tl.Ledger, e)
 			}
 		}
-		return s
 	}
 }
 
 func TestTwice(t *testing.T) {
+	build := once(crowded)
 	for _, row := range []struct {
 		name   string
 		method string
@@ -47,7 +50,9 @@ func TestTwice(t *testing.T) {
 		{"nobody says what it was", "", []timeline.Step{timeline.Begin}, spec.Fail, "begun 2 times, ended whole 1 time"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			f := again(row.method, row.steps...)().run(NothingTwice())
+			s := build()
+			s.again(row.method, row.steps...)
+			f := s.run(NothingTwice())
 			if f.Verdict != row.want {
 				t.Fatalf("verdict %v, want %v: %s", f.Verdict, row.want, f.Actual)
 			}
@@ -84,10 +89,11 @@ func TestReusedIsNotAName(t *testing.T) {
 		{"local rollout", behindBalancer, LocalRollout(sec, 2)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if f := row.build().run(row.check); f.Verdict != spec.Pass {
+			build := once(row.build)
+			if f := build().run(row.check); f.Verdict != spec.Pass {
 				t.Fatalf("with keep-alive: %v: %s", f.Verdict, f.Actual)
 			}
-			s := row.build()
+			s := build()
 			s.each(func(x *timeline.Sample) { x.Nth = min(x.Nth, 1) })
 			if f := s.run(row.check); f.Verdict != spec.Inconclusive || !strings.Contains(f.Actual, "reused connections") {
 				t.Errorf("without: %v: %s", f.Verdict, f.Actual)

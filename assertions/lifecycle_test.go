@@ -274,8 +274,9 @@ func shutNodeOf(shut, exit time.Duration, code int) *scene {
 
 func TestLifecycleChecks(t *testing.T) {
 	const prestopD, lateD = 20 * sec, 40 * sec
-	hooks := func() *scene { return hooked(8500*time.Millisecond, 0) }
-	atK := func() *scene { return exhausted(12100 * time.Millisecond) }
+	hooks := once(func() *scene { return hooked(8500*time.Millisecond, 0) })
+	atK := once(func() *scene { return exhausted(12100 * time.Millisecond) })
+	twice, everyWay, inPlace, shutNode := once(twice), once(everyWay), once(inPlace), once(shutNode)
 	tests := []struct {
 		name  string
 		scene func() *scene

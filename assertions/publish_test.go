@@ -99,6 +99,7 @@ func TestPublished(t *testing.T) {
 		s.from("direct", del+sec, 40*sec, turn)
 		servedByOther(s, "publishing", del+sec)
 	}
+	published := once(published)
 	t.Run("states", func(t *testing.T) {
 		table(t, published, StaysPublished(), []judged{
 			{"healthy", nil, spec.Pass, ""},

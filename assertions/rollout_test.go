@@ -27,6 +27,7 @@ func table(t *testing.T, build func() *scene, check Check, rows []judged) {
 	rows = append(rows, judged{name: "nothing was recorded", want: spec.Inconclusive, spoil: func(s *scene) {
 		s.tl = timeline.Timeline{}
 	}})
+	build = once(build)
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			s := build()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,26 @@ func (s *scene) turnAway(which func(timeline.Sample) bool, at timeline.Phase) {
 		}
 	}
 	panic("nobody to turn away")
+}
+
+// once builds a scene once, and gives each caller a copy of its own to spoil.
+func once(build func() *scene) func() *scene {
+	built := sync.OnceValue(func() *scene {
+		s := build()
+		// What is in order is soon sorted again.
+		s.tl.Sort()
+		return s
+	})
+	return func() *scene { return built().clone() }
+}
+
+func (s *scene) clone() *scene {
+	c := *s
+	c.tl.Samples, c.tl.Events, c.tl.Ledger = slices.Clone(s.tl.Samples), slices.Clone(s.tl.Events), slices.Clone(s.tl.Ledger)
+	for i := range c.tl.Events {
+		c.tl.Events[i].Attrs = maps.Clone(c.tl.Events[i].Attrs)
+	}
+	return &c
 }
 
 func (s *scene) run(k Check) spec.Finding {
@@ -386,9 +407,10 @@ func TestChecks(t *testing.T) {
 			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
 		}, spec.Fail},
 	}
+	build := once(healthy)
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			s := healthy()
+			s := build()
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
@@ -439,11 +461,7 @@ func TestZeroFailedNeedsThirtyThousand(t *testing.T) {
 }
 
 func TestNothingTwice(t *testing.T) {
-	big := func() *scene {
-		s := healthy()
-		s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
-		return s
-	}
+	big := once(crowded)
 	if f := big().run(NothingTwice()); f.Verdict != spec.Pass {
 		t.Fatalf("verdict %v: %s", f.Verdict, f.Actual)
 	}

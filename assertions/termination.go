@@ -225,12 +225,14 @@ func directTo(s timeline.Sample, uid string) bool {
 // word returns the n-th part of a stream's name: path, protocol, connections,
 // operation.
 func word(s timeline.Sample, n int) string {
-	key, _, _ := strings.Cut(s.Stream, "@")
-	parts := strings.Split(key, "/")
-	if n >= len(parts) {
-		return ""
+	part, rest, more := strings.Cut(kindOf(s), "/")
+	for ; n > 0; n-- {
+		if !more {
+			return ""
+		}
+		part, rest, more = strings.Cut(rest, "/")
 	}
-	return parts[n]
+	return part
 }
 
 func onNewConns(s timeline.Sample) bool { return word(s, 2) == "new" }
