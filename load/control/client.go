@@ -77,6 +77,7 @@ func Dial(ctx context.Context, addr string, dial DialFunc, c Credentials) (*Clie
 			IdleConnTimeout:       30 * time.Second,
 		}},
 	}
+	var seen error
 	for {
 		_, err := client.Hello(ctx)
 		if err == nil {
@@ -86,9 +87,13 @@ func Dial(ctx context.Context, addr string, dial DialFunc, c Credentials) (*Clie
 			client.Close()
 			return nil, err
 		}
+		// The error of a call that ctx cut off says less than the one before.
+		if seen == nil || ctx.Err() == nil {
+			seen = err
+		}
 		if !pause(ctx, retryEvery) {
 			client.Close()
-			return nil, fmt.Errorf("agent %s did not answer in time (%w), last seen: %w", addr, context.Cause(ctx), err)
+			return nil, fmt.Errorf("agent %s did not answer in time (%w), last seen: %w", addr, context.Cause(ctx), seen)
 		}
 	}
 }
@@ -150,9 +155,12 @@ func (c *Client) Streams(ctx context.Context) ([]Status, error) {
 // WaitIdle waits until every stream is done. When ctx ends first, the error
 // says which are not.
 func (c *Client) WaitIdle(ctx context.Context) error {
+	var busy []string // when it was last known
 	for {
 		all, err := c.Streams(ctx)
-		var busy []string
+		if err == nil {
+			busy = nil
+		}
 		for _, s := range all {
 			if !s.Done {
 				busy = append(busy, s.Name)

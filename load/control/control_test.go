@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -29,11 +30,15 @@ import (
 	"github.com/lastcall-dev/lastcall/load/control"
 )
 
+// patience bounds what is waited for. It costs nothing where all is well, and a
+// machine may stand still for seconds.
+const patience = time.Minute
+
 func leakCheck(t *testing.T) {
 	t.Helper()
 	before := gleak.Goroutines()
 	t.Cleanup(func() {
-		gomega.NewWithT(t).Eventually(gleak.Goroutines).WithTimeout(5 * time.Second).ShouldNot(gleak.HaveLeaked(before))
+		gomega.NewWithT(t).Eventually(gleak.Goroutines).WithTimeout(patience).ShouldNot(gleak.HaveLeaked(before))
 	})
 }
 
@@ -152,7 +157,7 @@ func another(t *testing.T) *agent {
 
 func dial(t *testing.T, a *agent, d control.DialFunc) *control.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := control.Dial(ctx, a.addr, d, a.client)
 	if err != nil {
@@ -199,7 +204,7 @@ func TestFollowLosesAndRepeatsNothing(t *testing.T) {
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // many handshakes
 	defer cancel()
 	next := 1
 	err := c.Follow(ctx, func(r timeline.Record) error {
@@ -347,7 +352,7 @@ func TestStrangersGetNothing(t *testing.T) {
 		"TLS 1.2":             {RootCAs: right.RootCAs, ServerName: control.ServerName, Certificates: right.Certificates, MaxVersion: tls.VersionTLS12},
 	} {
 		for _, path := range []string{"/v1/hello", "/v1/records?offset=0", "/v1/streams"} {
-			h := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 5 * time.Second}
+			h := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: patience}
 			if resp, err := h.Get("https://" + a.addr + path); err == nil {
 				resp.Body.Close()
 				t.Errorf("%s got %s from %s", name, resp.Status, path)
@@ -362,18 +367,16 @@ func TestStrangersGetNothing(t *testing.T) {
 		}
 	}
 	// The other way round: a client does not speak to a stranger's agent.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	begin := time.Now()
-	if _, err := control.Dial(ctx, a.addr, nil, wrong); err == nil || time.Since(begin) > 10*time.Second {
-		t.Errorf("%v after %v", err, time.Since(begin))
+	if _, err := control.Dial(ctx, a.addr, nil, wrong); err == nil || ctx.Err() != nil {
+		t.Errorf("%v, tried up to the end: %v", err, ctx.Err())
 	}
 	// A client whose certificate alone is wrong is told at once, too.
 	mixed := wrong
 	mixed.CA = a.client.CA
-	begin = time.Now()
-	if _, err := control.Dial(ctx, a.addr, nil, mixed); err == nil || time.Since(begin) > 10*time.Second {
-		t.Errorf("%v after %v", err, time.Since(begin))
+	if _, err := control.Dial(ctx, a.addr, nil, mixed); err == nil || ctx.Err() != nil {
+		t.Errorf("%v, tried up to the end: %v", err, ctx.Err())
 	}
 }
 
@@ -410,9 +413,15 @@ func TestStreams(t *testing.T) {
 	if err := c.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+	// It has been answered once when it asks again, and then its time is over.
+	short, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := c.WaitIdle(short); err == nil || !strings.Contains(err.Error(), `"one" "two"`) {
+	asked := 0
+	if err := c.WaitIdle(httptrace.WithClientTrace(short, &httptrace.ClientTrace{GetConn: func(string) {
+		if asked++; asked == 2 {
+			cancel()
+		}
+	}})); err == nil || !strings.Contains(err.Error(), `"one" "two"`) {
 		t.Error(err)
 	}
 	a.gen.finish("one")
@@ -524,7 +533,7 @@ func TestCPUIsTold(t *testing.T) {
 func TestPressureAndSignal(t *testing.T) {
 	a := start(t)
 	c := dial(t, a, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := c.Pressure(ctx, control.Pressure{Name: "hey", Addr: "127.0.0.1:1", Conns: 1, QPS: 1, Seconds: 1}); err != nil {
 		t.Error(err)
@@ -588,9 +597,16 @@ func TestDialSaysWhatItSaw(t *testing.T) {
 	leakCheck(t)
 	a, _ := control.NewAuthority()
 	c, _ := a.Client()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	// It has been refused once when it dials again, and then its time is over.
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := control.Dial(ctx, "127.0.0.1:1", nil, c); err == nil || !strings.Contains(err.Error(), "refused") {
+	dials := 0
+	if _, err := control.Dial(ctx, "127.0.0.1:1", func(ctx context.Context) (net.Conn, error) {
+		if dials++; dials == 2 {
+			cancel()
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:1")
+	}, c); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}
 }

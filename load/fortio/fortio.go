@@ -83,7 +83,9 @@ var quiet = sync.OnceFunc(func() { log.SetLogLevelQuiet(log.Critical) })
 // the attributes requests, ok and errors (counts), sockets (connections
 // opened), p50ms and p99ms (of all requests). Each connection's first request
 // is a warm-up and not counted.
-func Run(ctx context.Context, s Spec) (timeline.Event, error) {
+func Run(ctx context.Context, s Spec) (timeline.Event, error) { return run(ctx, s, timeout) }
+
+func run(ctx context.Context, s Spec, perRequest time.Duration) (timeline.Event, error) {
 	if err := s.check(); err != nil {
 		return timeline.Event{}, fmt.Errorf("pressure %q: %w", s.Name, err)
 	}
@@ -111,7 +113,7 @@ func Run(ctx context.Context, s Spec) (timeline.Event, error) {
 		AllowInitialErrors: true,
 	}
 	o.URL = "http://" + s.Addr + work.URLPath + "?" + work.Job{Bytes: work.SmallBytes}.Query()
-	o.HTTPReqTimeOut = timeout
+	o.HTTPReqTimeOut = perRequest
 	o.NoResolveEachConn = true
 	r, err := fhttp.RunHTTPTest(&o)
 	if err != nil {

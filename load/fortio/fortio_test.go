@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,12 +24,16 @@ import (
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
+// patience bounds what is waited for. It costs nothing where all is well, and a
+// machine may stand still for seconds.
+const patience = time.Minute
+
 func noLeaks(t *testing.T) {
 	t.Helper()
 	g := gomega.NewWithT(t)
 	good := gleak.Goroutines()
 	t.Cleanup(func() {
-		g.Eventually(gleak.Goroutines).WithTimeout(5 * time.Second).ShouldNot(gleak.HaveLeaked(good))
+		g.Eventually(gleak.Goroutines).WithTimeout(patience).ShouldNot(gleak.HaveLeaked(good))
 	})
 }
 
@@ -56,6 +59,21 @@ func newBackend(t *testing.T, status func(n int64) int) *backend {
 	return b
 }
 
+// await calls then when so many requests more have come.
+func (b *backend) await(t *testing.T, more int64, then func()) {
+	defer then()
+	from := b.requests.Load()
+	deadline := time.After(patience)
+	for b.requests.Load() < from+more {
+		select {
+		case <-deadline:
+			t.Errorf("%d requests in %v, want %d", b.requests.Load()-from, patience, more)
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 func ok(int64) int { return http.StatusOK }
 
 // number reads a count of a summary.
@@ -71,7 +89,7 @@ func number(t *testing.T, e timeline.Event, key string) float64 {
 func TestRun(t *testing.T) {
 	noLeaks(t)
 	b := newBackend(t, ok)
-	e, err := Run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 10, QPS: 200, Duration: 2 * time.Second})
+	e, err := run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 10, QPS: 200, Duration: 2 * time.Second}, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +97,10 @@ func TestRun(t *testing.T) {
 		t.Errorf("event %+v", e)
 	}
 	n := number(t, e, "requests")
-	// A busy machine makes fewer: what was late isn't caught up with.
-	if n < 50 || n > 400 {
-		t.Errorf("%v requests in 2 s at 200/s", n)
+	// A busy machine makes fewer, down to one for each connection: what was late
+	// isn't caught up with.
+	if n < 10 || n > 400 {
+		t.Errorf("%v requests in 2 s at 200/s, over 10 connections", n)
 	}
 	if number(t, e, "ok") != n || number(t, e, "errors") != 0 || number(t, e, "sockets") != 10 {
 		t.Errorf("summary %v", e.Attrs)
@@ -102,12 +121,16 @@ func TestRunCountsErrors(t *testing.T) {
 		}
 		return http.StatusOK
 	})
-	e, err := Run(t.Context(), Spec{Name: "hey", Addr: b.addr, Conns: 4, QPS: 100, Duration: time.Second})
+	// It is over when there is enough to count, on a slow machine too.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go b.await(t, 60, cancel)
+	e, err := run(ctx, Spec{Name: "hey", Addr: b.addr, Conns: 4, QPS: 100, Duration: time.Hour}, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, bad := number(t, e, "requests"), number(t, e, "errors")
-	if bad < n/4-3 || bad > n/4+3 || number(t, e, "ok")+bad != n {
+	if n < 50 || bad < n/4-3 || bad > n/4+3 || number(t, e, "ok")+bad != n {
 		t.Errorf("a quarter fails: %v", e.Attrs)
 	}
 }
@@ -133,34 +156,45 @@ func TestRunAgainstNobody(t *testing.T) {
 // each other have nothing in common.
 func TestRunsEndApart(t *testing.T) {
 	noLeaks(t)
-	b := newBackend(t, ok)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var wg sync.WaitGroup
-	run := func(ctx context.Context, s Spec) (e timeline.Event, took time.Duration) {
-		start := time.Now()
-		e, err := Run(ctx, s)
-		if err != nil {
-			t.Error(err)
-		}
-		return e, time.Since(start)
+	// Each has a server of its own, which says how far it is.
+	type long struct {
+		*backend
+		ctx   context.Context
+		cut   context.CancelFunc
+		ended chan timeline.Event
 	}
-	wg.Go(func() {
-		e, took := run(ctx, Spec{Name: "long", Addr: b.addr, Conns: 3, QPS: 60, Duration: time.Hour})
-		if took > 30*time.Second || number(t, e, "requests") < 5 {
-			t.Errorf("cut after %v: %v", took, e.Attrs)
+	begin := func() long {
+		l := long{backend: newBackend(t, ok), ended: make(chan timeline.Event, 1)}
+		l.ctx, l.cut = context.WithCancel(t.Context())
+		t.Cleanup(l.cut)
+		go func() {
+			e, err := run(l.ctx, Spec{Name: "long", Addr: l.addr, Conns: 3, QPS: 60, Duration: time.Hour}, patience)
+			if err != nil {
+				t.Error(err)
+			}
+			l.ended <- e
+		}()
+		return l
+	}
+	first, second := begin(), begin()
+	for _, l := range []long{first, second} {
+		// The second goes on when the first has ended.
+		l.await(t, 20, l.cut)
+		select {
+		case e := <-l.ended:
+			if number(t, e, "requests") < 15 || number(t, e, "errors") != 0 {
+				t.Errorf("cut: %v", e.Attrs)
+			}
+		case <-time.After(patience):
+			t.Fatal("a run that was cut goes on")
 		}
-	})
-	wg.Go(func() {
-		e, took := run(t.Context(), Spec{Name: "short", Addr: b.addr, Conns: 3, QPS: 60, Duration: 2 * time.Second})
-		if took < 1500*time.Millisecond || number(t, e, "requests") < 20 {
-			t.Errorf("%v took %v", e.Attrs, took)
-		}
-	})
-	<-time.After(time.Second)
-	cancel()
-	wg.Wait()
-	if _, err := Run(ctx, Spec{Name: "late", Addr: b.addr, Conns: 1, QPS: 10, Duration: time.Second}); err == nil {
+	}
+	begun := time.Now()
+	e, err := run(t.Context(), Spec{Name: "short", Addr: first.addr, Conns: 3, QPS: 60, Duration: 2 * time.Second}, patience)
+	if took := time.Since(begun); err != nil || took < 1500*time.Millisecond || number(t, e, "requests") < 3 {
+		t.Errorf("%v took %v: %v", e.Attrs, took, err)
+	}
+	if _, err := Run(first.ctx, Spec{Name: "late", Addr: first.addr, Conns: 1, QPS: 10, Duration: time.Second}); err == nil {
 		t.Error("a run began on a context that had ended")
 	}
 }
@@ -179,7 +213,7 @@ func TestSignalsAreLeftAlone(t *testing.T) {
 	}
 	select {
 	case <-got:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("SIGINT did not reach its handler")
 	}
 }
