@@ -29,6 +29,10 @@ import (
 	"github.com/lastcall-dev/lastcall/load/control"
 )
 
+// patience bounds what is waited for. It costs nothing where all is well, and a
+// machine may stand still for seconds.
+const patience = time.Minute
+
 const pod = "11111111-2222-3333-4444-555555555555"
 
 var build = sync.OnceValues(func() (string, error) {
@@ -99,7 +103,7 @@ func (p *proc) listens(t *testing.T) string {
 		return a
 	case err := <-p.exited:
 		t.Fatalf("it exited: %v: %s", err, p.text())
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("it does not listen: %s", p.text())
 	}
 	return ""
@@ -111,13 +115,13 @@ func (p *proc) text() string {
 	return p.log.String()
 }
 
-func (p *proc) exit(t *testing.T, within time.Duration) error {
+func (p *proc) exit(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-p.exited:
 		return err
-	case <-time.After(within):
-		t.Fatalf("it did not exit within %v: %s", within, p.text())
+	case <-time.After(patience):
+		t.Fatalf("it did not exit within %v: %s", patience, p.text())
 	}
 	return nil
 }
@@ -133,7 +137,7 @@ func TestPID1Drains(t *testing.T) {
 	}
 	dir := t.TempDir()
 	p := launch(t, "unshare", "--pid", "--fork", "--kill-child", binary(t), "echo", "--listen", "127.0.0.1:0", "--ledger", dir,
-		"--min-drain", "600ms", "--unready", "300ms", "--deadline", "5s")
+		"--min-drain", "10s", "--unready", "300ms", "--deadline", "60s")
 	addr := p.listens(t)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
 	if err != nil {
@@ -162,11 +166,12 @@ func TestPID1Drains(t *testing.T) {
 	// says when it has.
 	path := filepath.Join(dir, pod+".jsonl")
 	for said, _ := os.ReadFile(path); !bytes.Contains(said, []byte(timeline.DrainStart)); said, _ = os.ReadFile(path) {
-		if time.Since(begin) > 5*time.Second {
+		if time.Since(begin) > patience {
 			t.Fatalf("the drain did not begin: %s", p.text())
 		}
 		<-time.After(5 * time.Millisecond)
 	}
+	// It listens for 10 s from then on: this machine may stand still meanwhile.
 	resp, err := http.Get("http://" + addr + "/work?bytes=10")
 	if err != nil {
 		t.Fatalf("after SIGTERM: %v", err)
@@ -175,10 +180,10 @@ func TestPID1Drains(t *testing.T) {
 	if resp.Header.Get("X-Lastcall-Phase") != "draining" || resp.Header.Get("X-Lastcall-Pod") != pod {
 		t.Errorf("%v", resp.Header)
 	}
-	if err := p.exit(t, 10*time.Second); err != nil {
+	if err := p.exit(t); err != nil {
 		t.Errorf("exit: %v: %s", err, p.text())
 	}
-	if took := time.Since(begin); took < 900*time.Millisecond {
+	if took := time.Since(begin); took < 10*time.Second {
 		t.Errorf("it left after %v", took)
 	}
 	ledger, err := os.ReadFile(path)
@@ -239,7 +244,7 @@ func (h *history) count(f func(*timeline.Timeline) int) func() int {
 
 func follow(t *testing.T, addr string, creds control.Credentials) (*control.Client, *history) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := control.Dial(ctx, addr, nil, creds)
 	if err != nil {
@@ -271,10 +276,13 @@ func follow(t *testing.T, addr string, creds control.Credentials) (*control.Clie
 func TestProbeEchoWitness(t *testing.T) {
 	for _, way := range []string{"ledger", "collector"} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			g := gomega.NewWithT(t)
 			w, bin, dir := newWorld(t), binary(t), t.TempDir()
 			witnessArgs := []string{"witness", "--listen", "127.0.0.1:0", "--tls", w.agents, "--ledger", dir, "--spool", t.TempDir()}
-			echoArgs := []string{"echo", "--listen", "127.0.0.1:0", "--min-drain", "1s", "--unready", "1s", "--deadline", "10s"}
+			// The load goes on into the drain, and has ended long before the
+			// listener closes, also on a machine that stands still for seconds.
+			echoArgs := []string{"echo", "--listen", "127.0.0.1:0", "--min-drain", "14s", "--unready", "1s", "--deadline", "60s"}
 			if way == "ledger" {
 				echoArgs = append(echoArgs, "--ledger", dir)
 			} else {
@@ -291,22 +299,22 @@ func TestProbeEchoWitness(t *testing.T) {
 
 			var streams []load.Stream
 			for _, p := range []load.Profile{
-				{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
-				{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
-				{Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 40},
-				{Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 40},
+				{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
+				{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 20},
+				{Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 20},
+				{Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 20},
 				{Protocol: load.HTTP1, Conns: load.New, Op: load.Slow, Rate: 4, Takes: time.Second},
 				{Protocol: load.H2C, Conns: load.New, Op: load.Upload, Rate: 4, Takes: time.Second},
 				{Protocol: load.HTTP1, Conns: load.New, Op: load.Continue, Rate: 4, Takes: time.Second},
 			} {
 				p.Path = load.Direct
-				streams = append(streams, load.Stream{Name: p.Key(), Profile: p, Addr: target, Tolerance: 20 * time.Millisecond, Timeout: 5 * time.Second, Seed: 1})
+				streams = append(streams, load.Stream{Name: p.Key(), Profile: p, Addr: target, Tolerance: 20 * time.Millisecond, Timeout: patience, Seed: 1})
 			}
 			ctx := t.Context()
 			if err := client.Start(ctx, streams...); err != nil {
 				t.Fatal(err)
 			}
-			g.Eventually(samples.count(func(t *timeline.Timeline) int { return len(t.Samples) })).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", 100))
+			g.Eventually(samples.count(func(t *timeline.Timeline) int { return len(t.Samples) })).WithTimeout(patience).Should(gomega.BeNumerically(">", 100))
 			if err := echo.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +326,7 @@ func TestProbeEchoWitness(t *testing.T) {
 					}
 				}
 				return n
-			})).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", 80))
+			})).WithTimeout(patience).Should(gomega.BeNumerically(">", 80))
 			if err := client.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -328,11 +336,11 @@ func TestProbeEchoWitness(t *testing.T) {
 			if err := client.CatchUp(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := echo.exit(t, 15*time.Second); err != nil {
+			if err := echo.exit(t); err != nil {
 				t.Errorf("echo: %v: %s", err, echo.text())
 			}
 			tails := func(t *timeline.Timeline) int { return len(t.EventsOf(timeline.LedgerTail, pod)) }
-			g.Eventually(seen.count(tails)).WithTimeout(5 * time.Second).Should(gomega.Equal(1))
+			g.Eventually(seen.count(tails)).WithTimeout(patience).Should(gomega.Equal(1))
 
 			begun, done, draining := map[string]int{}, map[string]bool{}, 0
 			seen.mu.Lock()
@@ -372,7 +380,7 @@ func TestProbeEchoWitness(t *testing.T) {
 				if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
-				if err := p.exit(t, 15*time.Second); err != nil {
+				if err := p.exit(t); err != nil {
 					t.Errorf("exit: %v: %s", err, p.text())
 				}
 			}
