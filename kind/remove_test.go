@@ -24,7 +24,7 @@ import (
 // network, a node container that was never started and one of a proof. Down must
 // find it all, and nothing of a user's own cluster whose name looks like ours.
 func TestDownOfHalfMade(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if _, err := docker.Ask(ctx); err != nil {
 		t.Skipf("skipped: %v", err)
