@@ -64,11 +64,12 @@ func (r recording) timing(n int) v1alpha1.ScenarioTiming {
 	return out
 }
 
-// timings adds up, from what is told of each recording, what the run took, and what it can't have taken less than:
-// gate + longest D-to-exit + P, summed over what runs alone, plus the larger of
-// the longest other recording and of the CPU that the others took at the share
-// of the machine that they may have. That CPU is the machine's own account of
-// that stretch, with all that kubelets, kube-proxies and the kernel did.
+// timings adds up, from what is told of each recording, what the run took, and
+// what it can't have taken less than: gate + longest D-to-exit + P, summed over
+// what runs alone, plus the larger of the longest other recording and of the
+// CPU that the others took at the share of the machine that they may have. That
+// CPU is the machine's own account of that stretch, with all that kubelets,
+// kube-proxies and the kernel did.
 func (j *judgement) timings(told []v1alpha1.Scenario, p, wall time.Duration) *v1alpha1.Timing {
 	out := &v1alpha1.Timing{Wall: v1alpha1.Duration(wall), Cores: capacity()}
 	var apart, longest v1alpha1.Duration

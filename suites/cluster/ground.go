@@ -28,7 +28,6 @@ import (
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
-	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // attemptTimeout bounds an attempt: longer than a starved machine delays an
@@ -99,7 +98,7 @@ func (g *ground) open(ctx context.Context) error {
 	if app.Budget > 0 {
 		objects = append(objects, g.scope.DisruptionBudget(app))
 	}
-	liar := known(slicewriter.Faults(), g.scenario.Fault)
+	liar := fixtures.Has(slicewriter.Faults(), g.scenario.Fault)
 	writer := slicewriter.Writer{
 		Client: s.cs, Namespace: g.scope.Namespace, Port: deploy.WorkPort, Fault: g.scenario.Fault, MinReady: app.MinReady,
 		Selector: metav1.FormatLabelSelector(dep.Spec.Selector),
@@ -164,16 +163,12 @@ func (g *ground) app() deploy.Echo {
 		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart,
 		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
-	if f := g.scenario.Fault; known(echo.Faults(), f) || known(deploy.Faults(), f) {
+	if f := g.scenario.Fault; fixtures.Has(echo.Faults(), f) || fixtures.Has(deploy.Faults(), f) {
 		e.Fault = f
 		e.ProbeApart = f == echo.ListenerBeforeReady
 		e.State = f == echo.DrainSticks
 	}
 	return e
-}
-
-func known(faults []fixtures.Fault, f spec.Fault) bool {
-	return slices.ContainsFunc(faults, func(k fixtures.Fault) bool { return k.Name == f })
 }
 
 // balance starts the balancer, where traffic goes through one.
