@@ -37,7 +37,7 @@ func SeesAbruptDeath() Check {
 						g.doubt("the recording ends before %s could have seen it", k)
 						continue
 					}
-					g.culprit(c.Disturbed, "", "", "%s saw no failure: it is blind", k)
+					g.culprit(c.Disturbed, "", "", "%s saw no failure when a pod was killed", k)
 				}
 			}
 			for _, e := range kills(c.Timeline) {

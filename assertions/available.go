@@ -68,7 +68,7 @@ func ServesOnceReady() Check {
 				}
 				g.least("new connections offered to the Service within P of a new pod's readiness", p.name, offered, floor)
 				if first == 0 || first > until {
-					g.late(c, until, p.name, "", "ready for P, and no new connection through the Service had reached it: %s; %s", whenFirst(first, at), whenListed(c.Timeline, p.uid, at))
+					g.late(c, until, p.name, "", "no new connection through the Service reached it within P of being ready: %s; %s", whenFirst(first, at), whenListed(c.Timeline, p.uid, at))
 					continue
 				}
 				slowest = max(slowest, first-at)
@@ -88,7 +88,7 @@ func WaitsForAvailable() Check {
 	const floor = 2
 	return Check{
 		Name:     "each deletion of a ready pod against the others that are available",
-		Expected: "a rolling update deletes a pod only while replicas less maxUnavailable of the others have been ready for minReadySeconds, up to the grain of the API's timestamps",
+		Expected: "a rolling update deletes a pod only while replicas less maxUnavailable of the others have been ready for minReadySeconds (less 2 s: the API's timestamps are no finer)",
 		Floors: []Floor{{
 			Name: "deletions of ready pods", N: floor,
 			Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
@@ -106,7 +106,7 @@ func WaitsForAvailable() Check {
 				}
 				says := r.saysAt(d.left)
 				if says.minReady <= availableGrain {
-					g.doubt("minReadySeconds (%s) is not longer than what is not known about a readiness (%s)", says.minReady, availableGrain)
+					g.doubt("minReadySeconds (%s) is no longer than the error of what is known of readiness (%s)", says.minReady, availableGrain)
 					continue
 				}
 				judged++
@@ -152,16 +152,16 @@ func (p replica) firstReady() time.Duration {
 
 func whenFirst(first, ready time.Duration) string {
 	if first == 0 {
-		return "none ever did"
+		return "none ever came"
 	}
-	return fmt.Sprintf("the first did at Ready + %s", ms(first-ready))
+	return "the first came at " + offset("Ready", first-ready)
 }
 
 // whenListed says when the pod's EndpointSlice first said that it was ready.
 func whenListed(tl *timeline.Timeline, uid string, ready time.Duration) string {
 	for _, e := range tl.EventsOf(timeline.Endpoint, uid) {
 		if e.Attrs["service"] == mainService && e.Attrs["ready"] == "true" {
-			return fmt.Sprintf("its EndpointSlice said ready at Ready %+.1fs", (e.At - ready).Seconds())
+			return "its EndpointSlice said ready at " + offset("Ready", e.At-ready)
 		}
 	}
 	return "no EndpointSlice ever said that it was ready"

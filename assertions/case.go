@@ -177,6 +177,15 @@ func (g *gather) conclude(passed, broken string) spec.Finding {
 	return f
 }
 
+// phases say in words how far an attempt had come.
+var phases = map[timeline.Phase]string{
+	timeline.PhaseDial:      "while connecting",
+	timeline.PhaseTLS:       "in the TLS handshake",
+	timeline.PhaseWrite:     "while sending the request",
+	timeline.PhaseFirstByte: "while waiting for the answer",
+	timeline.PhaseBody:      "in the middle of the answer",
+}
+
 // describe says in words what became of an attempt.
 func describe(s timeline.Sample) string {
 	what := map[timeline.Outcome]string{
@@ -184,7 +193,7 @@ func describe(s timeline.Sample) string {
 		timeline.NoRoute:       "no route to host",
 		timeline.Timeout:       "no answer in time",
 		timeline.Reset:         "connection reset",
-		timeline.Closed:        "connection closed before an answer",
+		timeline.Closed:        "connection closed",
 		timeline.Truncated:     "body cut short",
 		timeline.Corrupt:       "body differs from what was promised",
 		timeline.Status:        "unexpected status",
@@ -198,7 +207,15 @@ func describe(s timeline.Sample) string {
 		what = string(s.Outcome)
 	}
 	stream, _, _ := strings.Cut(s.Stream, "@")
-	text := fmt.Sprintf("%s: %s (%s) after %s", stream, what, s.Phase, (s.End - s.Start).Round(time.Millisecond))
+	// A refusal is always the dial's, and a short body the body's.
+	switch s.Outcome {
+	case timeline.Refused, timeline.NoRoute, timeline.Truncated, timeline.Corrupt, timeline.Status:
+	default:
+		if where := phases[s.Phase]; where != "" {
+			what += " " + where
+		}
+	}
+	text := fmt.Sprintf("%s: %s, after %s", stream, what, (s.End - s.Start).Round(time.Millisecond))
 	if s.Status != 0 && s.Outcome == timeline.Status {
 		text += fmt.Sprintf(", status %d", s.Status)
 	}

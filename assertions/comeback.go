@@ -134,10 +134,10 @@ func DrainsInPlace() Check {
 			}
 			g.needComebacks(rs)
 			g.finding.Bounds = BoundsOf(len(rs), hit, all, lost)
-			g.finding.Cause = "The process takes a drain call for an order to leave."
+			g.finding.Cause = "The process leaves, or closes its listener, at SIGTERM: it drains no better than it would in a deletion."
 			return g.conclude(
 				fmt.Sprintf("all %d requests were served, over %s", all, plural(len(rs), "drain call", "drain calls")),
-				fmt.Sprintf("%d of %s were lost, at %d of %s", lost, plural(all, "request", "requests"), hit, plural(len(rs), "drain call", "drain calls")))
+				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "request", "requests"), hit, plural(len(rs), "drain call", "drain calls")))
 		},
 	}
 }
@@ -172,7 +172,7 @@ func ComesBack() Check {
 				switch {
 				case r.Ready.Known() && r.Ready.At <= limit:
 				case end > limit:
-					g.late(c, limit, r.Name, "", "the container was running again at D + %s, and 15 s later the pod was not ready", ms(r.Running.At-r.Drain.At))
+					g.late(c, limit, r.Name, "", "the container ran again at D + %s, and 15 s later the pod was still not ready", ms(r.Running.At-r.Drain.At))
 					bad++
 					continue
 				default:
@@ -191,10 +191,10 @@ func ComesBack() Check {
 			}
 			g.needComebacks(rs)
 			g.count("restarts", ready, 3)
-			g.finding.Cause = "The drain is remembered where a restart does not forget it: in a file on a volume, in a register that the process reads at its start, or in the load balancer that was told and never told again."
+			g.finding.Cause = "The drain is remembered where a restart does not forget it: in a file on a volume, in a registry that the process reads at its start, or in the load balancer that was told and never told again."
 			return g.conclude(
 				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), all),
-				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s were lost", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
+				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s failed", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
 		},
 	}
 }
@@ -275,7 +275,7 @@ func LivenessHolds() Check {
 						g.culprit(e.At, r.Name, "", "D + %s: %s: %s", ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"])
 					}
 				}
-				g.least("the kubelet's events since D", r.Name, told, 1)
+				g.least("events of the kubelet since D", r.Name, told, 1)
 				if g.failures() > before {
 					failed++
 				}

@@ -29,7 +29,7 @@ const goneLimit = 4 * time.Second
 func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
-		Expected: "TTF ⇄ FFF while the pod lives, then FTT ⇄ FFT from P after the deletion at the latest, then gone, with the pod and not before; never ready while terminating, unless the Service publishes not-ready addresses: then always ready; terminating never goes back; and serving is what the pod's Ready condition was within P",
+		Expected: "serving is what the pod's Ready condition was within P. Until the deletion terminating is false and ready equals serving; by P after it terminating is true and ready false, and so it stays until the endpoint goes, with its pod and not before. With publishNotReadyAddresses ready is always true",
 		Floors: []Floor{
 			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},
@@ -83,7 +83,7 @@ func (g *gather) life(c Case, t Termination, in seat, gap string) (live, termina
 			g.culprit(s.at, name, "", "%s: %s: terminating went back", when, s)
 		case publishing[in.service]:
 			if !s.ready {
-				g.culprit(s.at, name, "", "%s: %s: not ready, and the Service publishes not-ready addresses", when, s)
+				g.culprit(s.at, name, "", "%s: %s: ready is false, and the Service has publishNotReadyAddresses", when, s)
 			}
 		case s.terminating && s.ready:
 			g.culprit(s.at, name, "", "%s: %s: ready while terminating", when, s)

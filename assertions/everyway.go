@@ -29,7 +29,7 @@ func EveryWayDrains() Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "the drain by each way out",
-		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, every request that was in flight at D ends whole, and it has its whole grace period and leaves by itself within it",
+		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, every request that was in flight at D ends whole, and it is given the same grace period and leaves by itself within it",
 		Floors: []Floor{
 			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
 			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
@@ -89,7 +89,7 @@ func EveryWayDrains() Check {
 			g.finding.Cause = "The drain hangs on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, and not on what all ways have in common: preStop and SIGTERM. Or a tool gives a grace period of its own, as `kubectl drain --grace-period` does."
 			return g.conclude(
 				fmt.Sprintf("all %d requests were served, over %s by %d ways", all, c.ends(), len(ways)),
-				fmt.Sprintf("%d of %s went wrong; %d of %s were lost", hit, c.ends(), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("%d of %s went wrong; %d of %s failed", hit, c.ends(), lost, plural(all, "request", "requests")))
 		},
 	}
 }
@@ -217,8 +217,8 @@ func ServiceLosesNothing() Check {
 		Name:     "requests through the Service while pods are ended",
 		Expected: "no request through the Service fails, from the first disruption to the last exit + P",
 		Floors: []Floor{
-			{Name: "per termination: new connections offered in the target's window", N: floorPer},
-			{Name: "per termination: requests on reused connections offered in the target's window", N: floorPer},
+			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
+			{Name: "per termination: requests on reused connections offered from D to exit + P", N: floorPer},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -251,8 +251,8 @@ func ServiceLosesNothing() Check {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
-				g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
+				g.least("new connections offered from D to exit + P", t.Name, fresh, floorPer)
+				g.least("requests on reused connections offered from D to exit + P", t.Name, reused, floorPer)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
 			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."

@@ -31,7 +31,7 @@ func LosesOnlyOverlong() Check {
 	const floor = 5
 	return Check{
 		Name:     "work and exit when the grace period does not suffice",
-		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and every request that is lost was in flight then, due to end later, and longer than the grace period",
+		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and a request fails only if it was in flight then, had longer to go, and is longer than the grace period",
 		Floors: []Floor{
 			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests that are longer than a grace period can only be had at a low rate: rate times the seconds in which one can be begun that outlives the pod, from its length before K until the listener closes"},
 			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
@@ -74,10 +74,10 @@ func LosesOnlyOverlong() Check {
 						g.culprit(s.End, t.Name, s.ID, "broke at D + %s, %s before the process was gone: %s", ms(s.End-t.Drain.At), ms(exit-s.End), describe(s))
 					case s.Start+takes(s) < exit-t.Exit.Err-dueSlack:
 						lost++
-						g.late(c, s.End, t.Name, s.ID, "was due %s before the process was gone: %s", ms(exit-s.Start-takes(s)), describe(s))
+						g.late(c, s.End, t.Name, s.ID, "should have ended %s before the process did: %s", ms(exit-s.Start-takes(s)), describe(s))
 					case takes(s) <= t.Grace:
 						lost++
-						g.culprit(s.End, t.Name, s.ID, "begun at %s and takes %s, less than the grace period of %s: taken on and lost: %s", offset("D", s.Start-t.Drain.At), takes(s), t.Grace, describe(s))
+						g.culprit(s.End, t.Name, s.ID, "begun at %s, takes %s and fits into the grace period of %s: %s", offset("D", s.Start-t.Drain.At), takes(s), t.Grace, describe(s))
 					default:
 						due++
 					}
@@ -90,7 +90,7 @@ func LosesOnlyOverlong() Check {
 				}
 				wrong := g.failures()
 				if late := exit - t.Exit.Err - t.Kill; late > killLate {
-					g.late(c, exit, t.Name, "", "the process was there until %s", againstKill(exit, t.Kill))
+					g.late(c, exit, t.Name, "", "the process was not gone until %s", againstKill(exit, t.Kill))
 				}
 				stayed += g.failures() - wrong
 				for _, k := range slowStreams(c.Timeline) {
@@ -107,7 +107,7 @@ func LosesOnlyOverlong() Check {
 			g.finding.Cause = "The process gives work up before it has to: it cuts at SIGTERM, or exits while requests are in flight. Or, where it stays for too long, the kubelet did not kill it at the end of the grace period."
 			return g.conclude(
 				fmt.Sprintf("lost at K: %s, longer than the grace period; the other %d ended whole", plural(due, "request", "requests"), total-due),
-				both(lost, fmt.Sprintf("%d of %s were lost that need not have been, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
+				both(lost, fmt.Sprintf("%d of %s failed that need not have, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
 					stayed, fmt.Sprintf("%d of %s outlived K by more than %s", stayed, plural(len(c.Terminations), "process", "processes"), killLate)))
 		},
 	}

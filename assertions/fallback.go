@@ -54,7 +54,7 @@ func FallsBack() Check {
 					}
 				}
 				g.count(way.String()+": new connections offered while all pods served", n, floor)
-				g.count(way.String()+": of these, after T_endpoint + P", after, floorAfter)
+				g.count(way.String()+": new connections offered after T_endpoint + P, while all pods served", after, floorAfter)
 			}
 			g.policies(c, w)
 			g.finding.Cause = "kube-proxy, or what stands in for it, was not told of the terminating endpoints, or does not fall back on them: a controller that removes an endpoint from its slice at the deletion, or a data plane that reads `ready` alone."
@@ -105,7 +105,7 @@ func NeverUnready() Check {
 	const floor, floorDirect = 150, 50
 	return Check{
 		Name:     "new connections while all endpoints terminate and none serves",
-		Expected: "from T(serving = false) of the last pod + P until the first of them stops accepting, no new connection through the service network reaches a pod",
+		Expected: "from P after the last pod's endpoint has stopped saying serving, until the first pod stops accepting, no new connection through the service network reaches a pod",
 		Floors: []Floor{
 			{
 				Name: "per path: new connections offered while no pod served", N: floor,
@@ -163,7 +163,7 @@ func NeverUnready() Check {
 			}
 			g.finding.Cause = "The EndpointSlices go on saying `serving` of a terminating pod whose readiness has failed, or the data plane falls back on endpoints without looking at `serving`."
 			return g.conclude(
-				fmt.Sprintf("none of %d new connections reached a pod that accepted and said that it did not serve", all),
+				fmt.Sprintf("none of %d new connections reached a pod that said it did not serve", all),
 				fmt.Sprintf("%d of %s reached a pod that said it did not serve", reached, plural(all, "new connection", "new connections")))
 		},
 	}
@@ -209,7 +209,7 @@ func NodeLeavesBalancer() Check {
 						// Nobody says what it must answer then.
 					case !s.Failed():
 						wrong++
-						g.late(c, s.Start, node, s.ID, "%s: the health check node port says 200, and all endpoints of the node terminate", known.tell(s.Start))
+						g.late(c, s.Start, node, s.ID, "%s: the health check node port said 200, and all endpoints of the node terminated", known.tell(s.Start))
 					case s.Status == 503:
 						said++
 					default:

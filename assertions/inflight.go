@@ -17,7 +17,7 @@ func CompletesInflight() Check {
 	const floor = 5
 	return Check{
 		Name:     "requests in flight at D",
-		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the ledger says so too",
+		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the backends' own ledger says so too",
 		Floors: []Floor{{
 			Name: "per termination and kind of request: in flight at D", N: floor,
 			Reason: "what is in flight at one instant is rate times duration, not a count over a window: 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
@@ -46,7 +46,7 @@ func CompletesInflight() Check {
 			g.finding.Cause = "The process exits, or force-closes its connections, without waiting for the requests that it is working on."
 			return g.conclude(
 				fmt.Sprintf("all %d requests in flight at D ended whole", total),
-				fmt.Sprintf("%d of %s in flight at D were lost, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()))
+				fmt.Sprintf("%d of %s in flight at D failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()))
 		},
 	}
 }
@@ -89,7 +89,7 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 
 // unended doubts an answer that no backend says it gave whole.
 func (g *gather) unended(s timeline.Sample) {
-	g.doubt("the ledger lacks the whole end of a request that the client saw answered (%s)", s.ID)
+	g.doubt("no backend's ledger has the end of a request that the client saw answered (%s)", s.ID)
 }
 
 // wholeIDs are the requests that a backend says it ended whole.

@@ -671,7 +671,7 @@ func TestLifecycleTexts(t *testing.T) {
 	}{
 		{hooked(20100*time.Millisecond, 0), FinishesBeforeKill(), "3 of 3 processes did not leave by themselves before K"},
 		{exhausted(15 * sec), LosesOnlyOverlong(), "1 of 1 process outlived K by more than 2s"},
-		{exhausted(9 * sec), LosesOnlyOverlong(), "requests were lost that need not have been, at 1 of 1 termination"},
+		{exhausted(9 * sec), LosesOnlyOverlong(), "requests failed that need not have, at 1 of 1 termination"},
 		{atK(), EndpointGoes(), "1 endpoint was gone in the end"},
 		{inPlace(), LivenessHolds(), "liveness held through 3 drains"},
 	} {

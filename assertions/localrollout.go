@@ -22,8 +22,8 @@ func LocalRollout(period time.Duration, threshold int) Check {
 		Name:     "requests through the load balancer in [first D, last exit + P]",
 		Expected: "no request fails: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
 		Floors: []Floor{
-			{Name: "per termination: new connections offered to the load balancer in the target's window", N: floorPer},
-			{Name: "per termination: requests on reused connections offered to the load balancer in the target's window", N: floorPer},
+			{Name: "per termination: new connections offered to the load balancer from D to exit + P", N: floorPer},
+			{Name: "per termination: requests on reused connections offered to the load balancer from D to exit + P", N: floorPer},
 			{Name: "terminations that left their node without a ready pod, as its health check port said", N: 1, Reason: "which node a new pod comes to is the scheduler's choice; the first pod to go leaves its node bare in any case"},
 			{Name: "new connections that a terminating pod served after its node's health check port had failed", N: floorFallback, Reason: "only until the load balancer has noticed: period × threshold at the rate of the path, less half for the other node"},
 		},
@@ -34,7 +34,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 			bare, fallback := 0, 0
 			for _, t := range c.Terminations {
 				if t.Grace <= notices+c.P {
-					g.doubt("the grace period of %s (%s) is not longer than the load balancer takes to notice, and P (%s)", t.Name, t.Grace, notices+c.P)
+					g.doubt("the grace period of %s (%s) is no longer than the load balancer takes to notice, plus P (%s)", t.Name, t.Grace, notices+c.P)
 				}
 				failed := healthFailed(c.Timeline, t)
 				if failed == 0 {

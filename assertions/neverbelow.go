@@ -15,9 +15,13 @@ import (
 // a Deployment that was given another strategy has broken it too.
 func NeverBelow(unavailable int) Check {
 	const floor = 2
+	expected := "at no instant are fewer pods ready and not deleted than the Deployment has replicas, and its own maxUnavailable is 0"
+	if unavailable > 0 {
+		expected = fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas less %d, and its own maxUnavailable is no more than that", unavailable)
+	}
 	return Check{
 		Name:     "pods that are ready and not deleted, at each instant of the rolling update",
-		Expected: fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas less %d, and its own maxUnavailable is no more than that", unavailable),
+		Expected: expected,
 		Floors: []Floor{{
 			Name: "deletions of the Deployment's pods", N: floor,
 			Reason: "a number of pods at every instant is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
@@ -53,7 +57,7 @@ func NeverBelow(unavailable int) Check {
 				if missed := starved(c, below.at, at); missed != "" && !below.deleted {
 					g.doubt("%s ceased to be ready while %s", below.pod, missed)
 				} else {
-					g.culprit(below.at, below.pod, "", "fewer pods than the promised %d were ready from here on for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
+					g.culprit(below.at, below.pod, "", "from here on fewer pods than the promised %d were ready, for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)
 				}
 				below = nil
 			}

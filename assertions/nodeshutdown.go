@@ -29,11 +29,11 @@ func LeavesWithItsNode() Check {
 				when := offset("D", end-t.Drain.At)
 				switch {
 				case t.ExitCode == killedCode:
-					g.culprit(end, t.Name, "", "was killed at %s: the node's time was over (exit code %d)", when, t.ExitCode)
+					g.culprit(end, t.Name, "", "was killed at %s (exit code %d), as the kubelet does when the node's time is over", when, t.ExitCode)
 				case !byItself(c, t) && t.ExitCode == termCode:
-					g.culprit(end, t.Name, "", "left its work at %s, with exit code %d", when, t.ExitCode)
+					g.culprit(end, t.Name, "", "left with work in flight at %s (exit code %d)", when, t.ExitCode)
 				case !byItself(c, t):
-					g.culprit(end, t.Name, "", "left at %s with exit code %d", when, t.ExitCode)
+					g.culprit(end, t.Name, "", "left with an error at %s (exit code %d)", when, t.ExitCode)
 				case !t.Exit.Known() || t.ExitCode < 0:
 					g.doubt("nobody saw how %s ended", t.Name)
 				}
@@ -48,7 +48,7 @@ func LeavesWithItsNode() Check {
 				}
 			}
 			g.count("pods that the shutdown ended", len(ended), 1)
-			g.finding.Cause = "The drain takes longer than shutdownGracePeriod less shutdownGracePeriodCriticalPods of the kubelet: the pod's own terminationGracePeriodSeconds is cut down to it."
+			g.finding.Cause = "The drain takes longer than the node gives it, shutdownGracePeriod less shutdownGracePeriodCriticalPods of the kubelet, however long the pod's own grace period is. Or the process does not drain at SIGTERM."
 			return g.conclude(
 				plural(len(ended), "pod", "pods")+" drained and left without a deletion and without being killed",
 				fmt.Sprintf("%d of %s did not leave in order", g.failures(), plural(len(ended), "pod", "pods")))

@@ -61,7 +61,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "the drain, and the Service, while the API server is away",
-		Expected: fmt.Sprintf("until D + %s the target goes on serving what reaches it, what is in flight ends whole, it leaves by itself and with exit code 0 no earlier than that and no later than K (143, for SIGTERM, says the same), and nothing that goes through the Service fails", accepts),
+		Expected: fmt.Sprintf("until D + %s the terminating pod goes on serving; what is in flight ends whole; the process leaves by itself between then and K, with exit code 0 or SIGTERM's own 143; and no request through the Service fails", accepts),
 		Floors: []Floor{
 			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
 			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
@@ -124,7 +124,7 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 	case o.asked < t.Endpoint.At+c.P:
 		g.doubt("the outage began %s after the EndpointSlice said that %s terminates: a node may not have heard of it", ms(o.asked-t.Endpoint.At), t.Name)
 	case o.down > own-listenerWindow-outageLeast:
-		g.doubt("%s had done its own time, D + %s, before the API server had been away for long enough", t.Name, accepts)
+		g.doubt("%s was to serve until D + %s only, and the API server was not away for long enough before that", t.Name, accepts)
 	}
 	// The listener's own end is no instant to the millisecond.
 	until := own - listenerWindow
@@ -152,7 +152,7 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 	case !x.Known():
 		g.doubt("nobody saw %s exit", t.Name)
 	case x.At+x.Err < until-t.Drain.Err:
-		g.culprit(x.At, t.Name, "", "left at D + %s, and its own time is D + %s", ms(x.At-t.Drain.At), accepts)
+		g.culprit(x.At, t.Name, "", "left at D + %s, and by its own settings it serves until D + %s", ms(x.At-t.Drain.At), accepts)
 	case x.At-x.Err > t.Kill:
 		g.culprit(x.At, t.Name, "", "left %s after K, the end of its grace period", ms(x.At-t.Kill))
 	case x.Err >= kubeletWatch && x.At > o.down:

@@ -22,8 +22,8 @@ func PrefersReady() Check {
 		Name:     "new connections through the Service after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
 		Floors: []Floor{
-			{Name: "per termination: new connections offered to the Service in the target's window, after P", N: floor},
-			{Name: "per termination: requests on reused connections offered to the Service in the target's window", N: floor},
+			{Name: "per termination: new connections offered to the Service from T_endpoint + P to the exit", N: floor},
+			{Name: "per termination: requests on reused connections offered to the Service from T_endpoint to the exit", N: floor},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -75,16 +75,16 @@ func PrefersReady() Check {
 				}
 				switch {
 				case last == 0:
-					g.doubt("%s accepted nothing after D: of a pod that is dead nothing can be shown", t.Name)
+					g.doubt("%s accepted nothing after D: of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name)
 				case last < until:
-					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): of a pod that is dead nothing can be shown", t.Name, from.tell(until), from.tell(last))
+					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name, from.tell(until), from.tell(last))
 				}
-				g.least("new connections offered to the Service after P, during a termination", t.Name, fresh, floor)
-				g.least("requests on reused connections offered meanwhile", t.Name, reused, floor)
+				g.least("new connections offered to the Service from T_endpoint + P to the exit", t.Name, fresh, floor)
+				g.least("requests on reused connections offered to the Service from T_endpoint to the exit", t.Name, reused, floor)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
-			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen, or does not honour, the endpoint's `ready: false`: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
+			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen the endpoint's `ready: false`, or ignores it: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
 				fmt.Sprintf("%s a terminating pod later than P, at %d of %s",

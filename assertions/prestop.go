@@ -94,7 +94,7 @@ func HookEndsInSigterm() Check {
 					failed++
 				}
 				if d := h.begin - t.Del.At; d > kubeletWatch || d < -kubeletWatch {
-					g.late(c, h.begin, t.Name, "", "the hook was called at T_del %+.1f s", d.Seconds())
+					g.late(c, h.begin, t.Name, "", "the hook was called at %s", offset("T_del", d))
 				}
 				switch {
 				case came && term < h.end-roughly:
@@ -113,7 +113,7 @@ func HookEndsInSigterm() Check {
 			}
 			g.needTerminations(c)
 			g.count("hooks that failed", failed, 3)
-			g.finding.Cause = "The kubelet calls the hook first and sends SIGTERM when it has ended, however it ended. A hook that never arrives is mostly one on a port or path that nobody serves; a process that ends without a SIGTERM did not survive its own hook."
+			g.finding.Cause = "The kubelet calls the hook first and sends SIGTERM when it has ended, however it ended. A hook that never arrives is mostly one on a port or path that nobody serves; a process that ends without a SIGTERM was ended by its own hook."
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
 				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
@@ -127,7 +127,7 @@ func AcceptsThroughHook() Check {
 	const floorNew = 50
 	return Check{
 		Name:     "new connections to the instance itself from the hook on",
-		Expected: "every new connection to the pod from the begin of its preStop hook on, until the hook has ended and P after D is over, is accepted and its request answered",
+		Expected: "every new connection to the pod from the start of its preStop hook until both the hook and P after D are over is accepted, and its request answered",
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod from the hook on", N: floorNew},
 			{Name: "per termination: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
@@ -218,7 +218,7 @@ func FinishesBeforeKill() Check {
 			g.finding.Cause = "The drain is planned as if it had the whole grace period, but the clock runs from the deletion: what the preStop hook took is gone. The kubelet then kills in the middle of the work (exit code 137)."
 			return g.conclude(
 				fmt.Sprintf("all %d requests that were under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
-				both(lost, fmt.Sprintf("%d of %s were lost, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
+				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
 					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(c.Terminations), "process", "processes"))))
 		},
 	}
@@ -241,14 +241,14 @@ func (g *gather) leftBefore(c Case, t Termination, kill time.Duration) {
 	case t.Grace == 0:
 		g.doubt("the grace period of %s was not seen", t.Name)
 	case !byItself(c, t):
-		how := "left"
+		how := "left with an error"
 		switch t.ExitCode {
 		case killedCode:
 			how = "was killed"
 		case termCode:
-			how = "left its work"
+			how = "left with work in flight"
 		}
-		g.culprit(t.exitOr(kill), t.Name, "", "the process %s with exit code %d at %s", how, t.ExitCode, againstKill(t.exitOr(kill), kill))
+		g.culprit(t.exitOr(kill), t.Name, "", "the process %s at %s (exit code %d)", how, againstKill(t.exitOr(kill), kill), t.ExitCode)
 	case !t.Exit.Known() || t.ExitCode < 0:
 		g.doubt("nobody saw how %s ended", t.Name)
 	case t.Exit.At-t.Exit.Err >= kill:

@@ -46,7 +46,7 @@ func StaysPublished() Check {
 							g.culprit(s.at, name, "", "%s: gone %s before its pod was", when, ms(early))
 						}
 						if !s.gone && !s.ready {
-							g.culprit(s.at, name, "", "%s: %s: not ready, and the Service publishes not-ready addresses", when, s)
+							g.culprit(s.at, name, "", "%s: %s: ready is false, and the Service has publishNotReadyAddresses", when, s)
 						}
 						if s.terminating {
 							terminating++
@@ -75,7 +75,7 @@ func ReachesPublished() Check {
 	const told = 500 * time.Millisecond
 	return Check{
 		Name:     "new connections through a Service with publishNotReadyAddresses",
-		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting, and when it has ceased to be ready too",
+		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting, also when it is no longer ready",
 		Floors: []Floor{{
 			Name: "per termination: new connections offered in each half of that time", N: floor,
 			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
@@ -93,7 +93,7 @@ func ReachesPublished() Check {
 				from := known.at + c.P
 				to, ok := acceptsUntil(c, t)
 				if !ok || to <= from {
-					g.doubt("%s was not seen to accept after T_endpoint + P: of a pod that is dead nothing can be shown", t.Name)
+					g.doubt("%s was not seen to accept after T_endpoint + P: of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name)
 					continue
 				}
 				g.span(from, to)
@@ -156,7 +156,7 @@ func NamesPublished() Check {
 	const floorBefore, floorKept, floorDropped = 10, 50, 20
 	return Check{
 		Name:     "the answers to two headless names",
-		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than TTL + P after T_endpoint, and the address is dropped while the pod still runs",
+		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than its TTL (30 s) + P after T_endpoint, and the address is dropped while the pod still runs",
 		Floors: []Floor{
 			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
 			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},
@@ -196,7 +196,7 @@ func NamesPublished() Check {
 						// What the name never had it can't lose.
 						if !has && before[name] >= floorBefore {
 							missing++
-							g.culprit(s.Start, t.Name, s.ID, "T_del + %s: the answer lacks the pod's address, and the name publishes not-ready addresses", ms(s.Start-t.Del.At))
+							g.culprit(s.Start, t.Name, s.ID, "T_del + %s: the answer lacks the pod's address, and the Service has publishNotReadyAddresses", ms(s.Start-t.Del.At))
 						}
 					case name == pathHeadless && has:
 						last = max(last, s.Start)

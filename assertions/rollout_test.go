@@ -233,7 +233,7 @@ func TestServesOnceReady(t *testing.T) {
 					x.Server = "old-3"
 				}
 			})
-		}, want: spec.Fail, says: "its EndpointSlice said ready at Ready +8.0s"},
+		}, want: spec.Fail, says: "its EndpointSlice said ready at Ready + 8s"},
 		{name: "never", spoil: func(s *scene) {
 			s.drop(of(timeline.Endpoint, "new-3"))
 			s.each(func(x *timeline.Sample) {
@@ -241,7 +241,7 @@ func TestServesOnceReady(t *testing.T) {
 					x.Server = "new-1"
 				}
 			})
-		}, want: spec.Fail, says: "none ever did"},
+		}, want: spec.Fail, says: "none ever came"},
 		{name: "a kept connection is no new one", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if x.Server == "new-1" && x.Start < 20*sec {

@@ -88,7 +88,7 @@ func IgnoresSecondSignal() Check {
 			g.finding.Cause = "The process takes a second SIGTERM for impatience and exits, as many frameworks do with a second Ctrl-C; or its signal handler is removed after the first, and the default action kills it."
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
-				fmt.Sprintf("%d of %s did harm; %d of %s were lost", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("%d of %s did harm; %d of %s failed", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
 		},
 	}
 }

@@ -22,7 +22,7 @@ func ServesWhileAccepting() Check {
 	const floorNew = 50
 	return Check{
 		Name:     "`serving` of the endpoint against the listener",
-		Expected: "from D to D+P `serving` is true; it turns false before the listener closes, and no earlier than P + 3 s before it",
+		Expected: "from D to D+P the endpoint says serving; it stops saying so before the listener closes, at most P + 3 s before",
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod after D, until its listener closes", N: floorNew},
 		},
@@ -106,13 +106,7 @@ func (s endpointState) String() string {
 	if s.gone {
 		return "gone"
 	}
-	letter := func(b bool) string {
-		if b {
-			return "T"
-		}
-		return "F"
-	}
-	return letter(s.ready) + letter(s.serving) + letter(s.terminating)
+	return fmt.Sprintf("ready=%t serving=%t terminating=%t", s.ready, s.serving, s.terminating)
 }
 
 // mainService is the Service that "the" endpoint of a pod is of: a pod has one

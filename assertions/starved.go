@@ -119,7 +119,7 @@ func (s *schedule) missed(from, to time.Duration) string {
 	if missed == 0 || 10*missed < all {
 		return ""
 	}
-	return fmt.Sprintf("the machine was starved: %d of %d requests missed their schedule", missed, all)
+	return fmt.Sprintf("the machine was starved of CPU: %d of %d requests around then were sent late", missed, all)
 }
 
 // leftOut is how many requests were never sent between the last one before

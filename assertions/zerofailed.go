@@ -31,14 +31,14 @@ func zeroFailed(path, way string, floorAttempts int) Check {
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Floors: []Floor{
 			{Name: attempts, N: floorAttempts, Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3)},
-			{Name: "per termination: new connections offered in the target's window", N: floorPer},
-			{Name: "per termination: requests on reused connections offered in the target's window", N: floorPer},
+			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
+			{Name: "per termination: requests on reused connections offered from D to exit + P", N: floorPer},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			l := g.losses(c, path, floorPer)
 			g.count(attempts, l.attempts, floorAttempts)
-			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on. `refused` and `no route` point at a listener that went too early, `truncated` and `reset` at work that was cut."
+			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."
 			return g.conclude(l.words(c))
 		},
 	}
@@ -97,8 +97,8 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 			g.doubt("nobody saw %s exit", t.Name)
 		}
 		fresh, reused := offeredTo(c.Timeline, path, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-		g.least("new connections offered in a termination's window", t.Name, fresh, floorPer)
-		g.least("requests on reused connections offered in a termination's window", t.Name, reused, floorPer)
+		g.least("new connections offered from D to exit + P", t.Name, fresh, floorPer)
+		g.least("requests on reused connections offered from D to exit + P", t.Name, reused, floorPer)
 	}
 	l.hit = len(hit)
 	g.finding.Bounds = BoundsOf(len(c.Terminations), l.hit, max(l.attempts, l.lost), l.lost)
@@ -116,7 +116,7 @@ func (l losses) words(c Case) (passed, broken string) {
 func NothingTwice() Check {
 	return Check{
 		Name:     "the ledger against the clients",
-		Expected: "every request that a client saw answered was begun and ended whole, none that is not idempotent more than once, and the ledger has no ID that no client sent",
+		Expected: "by the backends' own ledger every request that a client saw answered was begun and ended whole, none that is not idempotent was done twice, and there is none that no client sent",
 		Floors:   []Floor{{Name: "ledger entries begun", N: 30_000, Reason: "as many as the attempts that a pass stands on"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather

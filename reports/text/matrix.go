@@ -49,7 +49,7 @@ func (p *page) matrix() {
 	}
 	t.Flush()
 	p.f("  F failed, as it must; . passed; i inconclusive; E error; a blank was not recorded\n")
-	p.f("  ! is not what was written down\n\n")
+	p.f("  ! is not what was written down before (suites/meta/expected)\n\n")
 	for i, row := range m.Rows {
 		p.wrap(fmt.Sprintf("  %2d  ", i+1), fmt.Sprintf("%s: %s %s", row.Fault, row.Component, row.Does))
 		for _, c := range row.Cells {
@@ -102,7 +102,7 @@ func (p *page) timing() {
 			apart = append(apart, s.Name)
 		}
 	}
-	line := fmt.Sprintf("The recordings took %s. They could not have taken less than %s (their bound): ", second(t.Wall), second(t.Bound))
+	line := fmt.Sprintf("The recordings took %s. By their own accounts they need %s (the bound): ", second(t.Wall), second(t.Bound))
 	if len(apart) > 0 {
 		line += strings.Join(apart, ", ") + " must run alone, one after the other, each until its last pod is gone; "
 	}

@@ -44,11 +44,16 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	p.head()
 	p.matrix()
 	p.table()
+	top := p.b.Len()
 	for _, b := range p.of(spec.Fail) {
 		p.failure(b)
 	}
 	for _, v := range []spec.Verdict{spec.Error, spec.Inconclusive, spec.Skipped} {
-		for _, b := range p.of(v) {
+		for i, b := range p.of(v) {
+			if i == 0 && v == spec.Inconclusive {
+				p.wrap("", "Inconclusive is no verdict on the system: too little was seen to say. Where nothing was sent, or the machine was starved, the suite needs more CPU, or fewer behaviours at a time; otherwise see to what the reason names.")
+				p.f("\n")
+			}
 			p.unsure(b)
 		}
 	}
@@ -58,6 +63,11 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	p.egress()
 	p.timing()
 	p.verdict()
+	// The words that were used are explained before their first use.
+	if used := string(p.b.Bytes()[top:]); Legend(used) != "" {
+		p.b.Truncate(top)
+		p.f("%s\n%s\n%s", p.paint(bold, "The words"), Legend(used), used)
+	}
 	if _, err := w.Write(p.b.Bytes()); err != nil {
 		return fmt.Errorf("write the report as text: %w", err)
 	}
@@ -152,14 +162,14 @@ func (p *page) head() {
 	prop := "  P (propagation window) " + r.Settings.P.String()
 	m := r.Propagation
 	if m != nil {
-		prop += fmt.Sprintf("; measured: median %s, worst %s, of %s", ms(m.Median), ms(m.Worst), count(m.N, "termination"))
+		prop += fmt.Sprintf("; measured: median %s, worst %s, of %s", took(m.Median), took(m.Worst), count(m.N, "termination"))
 	}
 	p.f("%s\n", prop)
 	if m != nil && m.Worst > r.Settings.P {
 		p.f("  %s\n", p.paint(yellow, "the worst is longer than P: see endpoints.prefers-ready; --p sets P"))
 	}
 	if r.Settings.Fault != "" {
-		p.f("  %s\n", p.paint(yellow, "the reference component was broken on purpose: --fault="+string(r.Settings.Fault)))
+		p.f("  %s\n", p.paint(yellow, "a part of the reference system was broken on purpose: --fault="+string(r.Settings.Fault)))
 	}
 	p.f("\n")
 }
@@ -227,12 +237,12 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 		p.field("Accepted", f.Expected)
 		p.field("Seen", f.Actual)
 		p.field("When", p.when(b, f))
-		p.field("To whom", p.toWhom(b, f))
+		p.field("Where", p.where(b, f))
 		p.culprits(b, f)
 		p.field("Evidence", evidence(f.Evidence))
 		p.field("How sure", Bounds(f.Bounds))
 		if f.Cause != "" {
-			p.field("Cause", f.Cause)
+			p.field("Likely", f.Cause)
 		}
 	}
 	p.f("\n")
@@ -251,9 +261,14 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 		if f.Verdict == spec.Pass {
 			continue
 		}
-		p.field("Check", f.Check+": "+f.Actual)
+		check := f.Check
+		if f.Actual != b.Reason {
+			check += ": " + f.Actual
+		}
+		p.field("Check", check)
 		for _, c := range f.Evidence {
-			if !c.Met() {
+			// Most checks say it themselves.
+			if !c.Met() && !strings.Contains(f.Actual, c.Name) {
 				p.field("", fmt.Sprintf("too little evidence: %s, needs %s", counted(c), thousands(c.Floor)))
 			}
 		}
@@ -268,7 +283,7 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 // when says in which window the rule was broken, and how the first culprit
 // lies to the D of its pod.
 func (p *page) when(b *v1alpha1.Behaviour, f *spec.Finding) string {
-	s := fmt.Sprintf("judged from %s to %s (offsets from the scenario's T0)", offset(f.Window.From), offset(f.Window.To))
+	s := fmt.Sprintf("judged from %s to %s (from the recording's start)", offset(f.Window.From), offset(f.Window.To))
 	if len(f.Culprits) == 0 {
 		return s
 	}
@@ -312,8 +327,8 @@ func (p *page) termination(scenario, target string) *v1alpha1.Termination {
 	return nil
 }
 
-// toWhom lists the instances that the culprits point at, with their nodes.
-func (p *page) toWhom(b *v1alpha1.Behaviour, f *spec.Finding) string {
+// where lists the instances that the culprits point at, with their nodes.
+func (p *page) where(b *v1alpha1.Behaviour, f *spec.Finding) string {
 	var names []string
 	for _, c := range f.Culprits {
 		name := c.Target
@@ -363,7 +378,7 @@ func evidence(cs []spec.Count) string {
 		}
 		out = append(out, s)
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, "; ")
 }
 
 // look says where the evidence is and how to go on.
@@ -384,7 +399,6 @@ func (p *page) look(b *v1alpha1.Behaviour) {
 		}
 	}
 	p.field("Explain", "lastcall explain "+b.ID)
-	p.field("Rejudge", "lastcall report rejudge "+p.o.Dir+"   (judges the recording again, with no cluster)")
 }
 
 func (p *page) controls() {
@@ -401,8 +415,12 @@ func (p *page) controls() {
 	p.f("%s\n", p.paint(yellow, "--- CONTROLS: the suite could not see everything that it had to"))
 	for _, c := range p.r.Controls {
 		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
+			failed := ""
+			if c.Attempts > 0 {
+				failed = fmt.Sprintf("%s of %s failed. ", thousands(c.Failed), count(c.Attempts, "attempt"))
+			}
 			p.field(c.Verdict.String(), strings.Join(slices.DeleteFunc([]string{c.Name, c.Client, c.Path}, func(s string) bool { return s == "" }), ", ")+
-				fmt.Sprintf(": %s of %s failed. %s", thousands(c.Failed), count(c.Attempts, "attempt"), c.Reason))
+				": "+failed+c.Reason)
 		}
 	}
 	p.f("\n")
@@ -436,15 +454,15 @@ func (p *page) scenarios() {
 			p.field("Fault", string(s.Fault))
 		}
 		if x := s.Timing; x.Wall > 0 {
-			took := "took " + x.Wall.D().Round(time.Second).String()
+			line := "took " + x.Wall.D().Round(time.Second).String()
 			if x.Gate > 0 {
-				took += fmt.Sprintf(", %s of them before the disruption", x.Gate.D().Round(time.Second))
+				line += fmt.Sprintf(", %s of them before the disruption", x.Gate.D().Round(time.Second))
 			}
 			// One that was stopped early tells of no CPU.
 			if x.CPU > 0 {
-				took += fmt.Sprintf("; its clients and backends used %s of CPU", x.CPU.D().Round(100*time.Millisecond))
+				line += fmt.Sprintf("; its clients and backends used %s of CPU", x.CPU.D().Round(100*time.Millisecond))
 			}
-			p.f("  %s\n", took)
+			p.f("  %s\n", line)
 		}
 		if s.Error != "" {
 			p.field("Broken", s.Error)
@@ -481,7 +499,11 @@ func (p *page) clocks(s *v1alpha1.Scenario) {
 	for i := range s.Terminations {
 		x := &s.Terminations[i]
 		cells := []string{x.Pod, x.Node, instant(x.Deletion, nil)}
-		for _, in := range []*v1alpha1.Instant{x.Drain, x.Endpoint, x.LastNew, x.Exit, x.Net, x.Kill} {
+		kill := x.Kill
+		if x.Deletion == nil {
+			kill = nil // a node's shutdown keeps its own time
+		}
+		for _, in := range []*v1alpha1.Instant{x.Drain, x.Endpoint, x.LastNew, x.Exit, x.Net, kill} {
 			cells = append(cells, instant(in, x.Deletion))
 		}
 		code := unseen
@@ -493,7 +515,7 @@ func (p *page) clocks(s *v1alpha1.Scenario) {
 		fmt.Fprintf(t, "  %s\n", strings.Join(cells, "\t"))
 	}
 	t.Flush()
-	note := "T_del counts from the recording's begin, the other instants from T_del"
+	note := "T_del counts from the recording's start, the other instants from T_del where that is known"
 	if gaps {
 		note += "; " + unseen + ": nobody saw it"
 	}
@@ -542,12 +564,12 @@ func (p *page) egress() {
 	if e == nil {
 		return
 	}
-	p.f("%s\n", p.paint(bold, "Nothing left the machine"))
+	p.f("%s\n", p.paint(bold, "No test traffic left this machine"))
 	p.f("  %s to addresses of deleted pods ended as 'no route to host' (%s from the same node, %s from another)\n",
 		count(e.NoRouteSameNode+e.NoRouteOtherNode, "dial"), thousands(e.NoRouteSameNode), thousands(e.NoRouteOtherNode))
-	p.wrap("  ", "a dial past all pod routes was stopped by the host's own rule, the guard, whose counter rose: "+
+	p.wrap("  ", "a dial that no pod route caught was stopped by the host's own reject rule, whose counter rose: "+
 		guard("IPv4", e.GuardV4)+", "+guard("IPv6", e.GuardV6))
-	p.f("  the same capture filter saw %s on %s and %s on the cluster's bridge\n", count(e.OuterPackets, "packet"), e.OuterInterface, thousands(e.BridgePackets))
+	p.f("  of the cluster's traffic a capture saw %s on %s, and %s on the cluster's bridge\n", count(e.OuterPackets, "packet"), e.OuterInterface, thousands(e.BridgePackets))
 	for _, n := range e.Notes {
 		p.wrap("  note: ", n)
 	}
@@ -571,5 +593,6 @@ func (p *page) verdict() {
 	p.f(", %d inconclusive, %d error, %d skipped (exit code %d)\n", s.Inconclusive, s.Errors, s.Skipped, r.ExitCode)
 	if p.o.Dir != "" {
 		p.f("Report: %s\n", filepath.Join(p.o.Dir, v1alpha1.File))
+		p.f("To judge the recordings again, with no cluster: lastcall report rejudge %s\n", p.o.Dir)
 	}
 }

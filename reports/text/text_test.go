@@ -85,19 +85,31 @@ func TestBounds(t *testing.T) {
 		{nil, ""},
 		{
 			&spec.Bounds{Terminations: 8, PerTermination: 3. / 8, Requests: 33412, PerRequest: 3. / 33412},
-			"0 of 8 terminations lost anything: at most 37.5% of terminations do (95%); 0 of 33,412 requests lost: at most 0.009% within these terminations",
+			"0 of 8 terminations lost anything: at most 37.5% of terminations do; 0 of 33,412 requests lost: at most 0.009% within these terminations (with 95% confidence)",
 		},
 		{
 			&spec.Bounds{Terminations: 8, Affected: 2, PerTermination: 0.6509, Requests: 1200, Lost: 7, PerRequest: 0.012},
-			"2 of 8 terminations lost something: at most 65.1% of terminations do (95%); 7 of 1,200 requests lost: at most 1.2% within these terminations",
+			"2 of 8 terminations lost something: at most 65.1% of terminations do; 7 of 1,200 requests lost: at most 1.2% within these terminations (with 95% confidence)",
 		},
 		{
 			&spec.Bounds{Terminations: 1, PerTermination: 3, Requests: 1, PerRequest: 3},
-			"0 of 1 termination lost anything: too few terminations to say how many do; 0 of 1 request lost: at most 100% within these terminations",
+			"0 of 1 termination lost anything: too few terminations to say how many do; 0 of 1 request lost",
 		},
 	} {
 		if got := text.Bounds(tc.in); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}
+
+func TestCounted(t *testing.T) {
+	for name, want := range map[string]string{
+		"pods seen": "1 pod seen",
+		"terminating states, the fewest at echo-1": "1 terminating state, the fewest at echo-1",
+		"evict: new connections in [D, D+P]":       "evict: 1 new connection in [D, D+P]",
+	} {
+		if got := text.Counted(spec.Count{Name: name, N: 1}); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package text
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,16 +62,23 @@ func Bounds(b *spec.Bounds) string {
 	if b.Affected > 0 {
 		lost = "lost something"
 	}
-	share := "at most " + percent(b.PerTermination) + " of terminations do (95%)"
+	share, sure := "at most "+percent(b.PerTermination)+" of terminations do", true
 	switch {
 	case b.Affected > 0 && b.Affected == b.Terminations:
-		share = "every one did"
+		share, sure = "every one did", false
 	case b.PerTermination >= 1:
-		share = "too few terminations to say how many do"
+		share, sure = "too few terminations to say how many do", false
 	}
-	return fmt.Sprintf("%s of %s %s: %s; %s of %s lost: at most %s within these terminations",
+	text := fmt.Sprintf("%s of %s %s: %s; %s of %s lost",
 		thousands(b.Affected), count(b.Terminations, "termination"), lost, share,
-		thousands(b.Lost), count(b.Requests, "request"), percent(b.PerRequest))
+		thousands(b.Lost), count(b.Requests, "request"))
+	if b.PerRequest < 1 {
+		text, sure = text+": at most "+percent(b.PerRequest)+" within these terminations", true
+	}
+	if sure {
+		text += " (with 95% confidence)"
+	}
+	return text
 }
 
 // percent writes a share as an upper bound: rounded up to two significant
@@ -116,21 +122,31 @@ func count(n int, noun string) string {
 // singular are the nouns that evidence is counted in.
 var singular = map[string]string{
 	"answers": "answer", "attempts": "attempt", "connections": "connection", "deletions": "deletion", "dials": "dial",
-	"endpoints": "endpoint", "entries": "entry", "evictions": "eviction", "hooks": "hook", "kills": "kill",
+	"endpoints": "endpoint", "entries": "entry", "events": "event", "evictions": "eviction", "hooks": "hook", "kills": "kill",
 	"kube-proxies": "kube-proxy", "outages": "outage", "pods": "pod", "pushes": "push", "requests": "request",
-	"restarts": "restart", "SIGTERMs": "SIGTERM", "states": "state", "streams": "stream", "terminations": "termination",
+	"restarts": "restart", "seconds": "second", "SIGTERMs": "SIGTERM", "states": "state", "streams": "stream", "terminations": "termination",
 }
 
-// counted writes evidence: "12 pods seen", "1 pod seen".
+// counted writes evidence: "12 pods seen", "1 pod seen", and where the name
+// begins with whose it is, "evict: 12 pods seen".
 func counted(c spec.Count) string {
-	words := strings.Fields(c.Name)
+	whose, name, ok := strings.Cut(c.Name, ": ")
+	if ok {
+		whose += ": "
+	} else {
+		whose, name = "", c.Name
+	}
+	words := strings.Fields(name)
 	if c.N == 1 {
 		// The first noun is what is counted: "new connections offered to pods".
-		if i := slices.IndexFunc(words, func(w string) bool { return singular[w] != "" }); i >= 0 {
-			words[i] = singular[words[i]]
+		for i, w := range words {
+			if bare := strings.TrimSuffix(w, ","); singular[bare] != "" {
+				words[i] = singular[bare] + w[len(bare):]
+				break
+			}
 		}
 	}
-	return thousands(c.N) + " " + strings.Join(words, " ")
+	return whose + thousands(c.N) + " " + strings.Join(words, " ")
 }
 
 // offset writes an instant of the timeline: +12.345s.
@@ -142,6 +158,14 @@ func signed(d time.Duration) string {
 		return fmt.Sprintf("%+dms", d.Round(time.Millisecond).Milliseconds())
 	}
 	return fmt.Sprintf("%+.3fs", d.Seconds())
+}
+
+// took writes how long something took that may have taken no time at all.
+func took(d v1alpha1.Duration) string {
+	if d == 0 {
+		return "0ms"
+	}
+	return ms(d)
 }
 
 // ms writes a latency with three significant digits, or a dash for none.

@@ -32,9 +32,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
-	Why:    "Affinity lasts for three hours by default, and a pod that terminates for less than a minute. A client that is held to it meets its end, and then has nowhere to go until the rules change.",
+	Why:    "Affinity lasts three hours by default, a terminating pod less than a minute. A client that is held to such a pod is still there when it ends, and then has nowhere to go until the rules change.",
 	Causes: "A service network that looks up a client's pod before it looks at the pod's state, or EndpointSlices that go on saying ready.",
-	Fix:    "Forget the affinity to an endpoint that is no longer ready, and choose anew.",
+	Fix:    "The service network must forget the affinity to an endpoint that is no longer ready, and choose anew. See endpoints.conditions for what the EndpointSlices say.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

@@ -31,9 +31,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services},
 
-	Why:    "Everything that routes by EndpointSlices (kube-proxy, meshes, gateways, load balancer controllers) decides by these three bits. One that lies sends traffic to the dying, or takes the last resort away.",
+	Why:    "Everything that routes by EndpointSlices (kube-proxy, meshes, gateways, load balancer controllers) decides by these three conditions. A wrong one sends traffic to pods that are about to end, or keeps it from the only ones that could serve.",
 	Causes: "A controller of one's own that writes EndpointSlices, or a cluster whose endpoint slice controller lags.",
-	Fix:    "Derive ready = serving and not terminating; set terminating from the deletion timestamp and never take it back; serving is the pod's readiness.",
+	Fix:    "Derive ready = serving and not terminating; set terminating from the deletion timestamp and never take it back; serving is the pod's readiness. If the built-in controller writes the slices, look for what makes kube-controller-manager lag.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

@@ -26,8 +26,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
-	Why:    "A load balancer polls this port, and needs some polls in a row to believe it. If the port fails only when the node has nothing left to serve with, what comes until then is lost; if the node port ends first, the same.",
-	Causes: "EndpointSlices that don't say that pods terminate, or a service network that counts terminating endpoints among the node's own.",
+	Why:    "With externalTrafficPolicy Local a load balancer polls each node's health check port, and takes a node out after some failed polls in a row. Connections go on coming until then: if the health check fails only when the node has nothing left to serve with, or the node port stops with it, they are lost.",
+	Causes: "EndpointSlices that don't say that pods terminate, or a service network that counts terminating endpoints as ready ones.",
 	Fix:    "Answer 503 as soon as the node has no endpoint that is ready, and go on serving from those that terminate. Drain for longer than the balancer's period times its threshold.",
 
 	Topology: behaviour.Fallback,

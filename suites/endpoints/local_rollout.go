@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "With externalTrafficPolicy Local a node without a local pod has nobody to send a connection to. When its only pod terminates, the load balancer does not know yet: until it has looked often enough, it goes on sending. Unless the node falls back to the terminating pod, each rollout loses what comes in these seconds.",
 	Causes: "EndpointSlices that lose a pod at its deletion, a service network that does not fall back to endpoints that terminate and serve, a pod that stops accepting before the load balancer has noticed, a load balancer that looks too seldom for the pod's drain.",
-	Fix:    "Keep terminating endpoints in the EndpointSlices, with serving as long as the pod serves. Let the pod accept for longer than the load balancer's period times its threshold and P, and the grace period be longer than that.",
+	Fix:    "Keep terminating endpoints in the EndpointSlices, with serving as long as the pod serves. Let the pod accept for longer than the load balancer's check period × failure threshold + P, and make the grace period longer than that.",
 
 	Topology: behaviour.PerNode,
 	Disrupt:  behaviour.RollingUpdate,

@@ -20,7 +20,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "A restart of kube-proxy in mid drain loses no connection, and no terminating endpoint",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
-		Doc: "KEP-1672", Section: "Goals", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
+		Doc: "project", Section: "after KEP-1672, Goals", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
 		Quote: "Provide a mechanism to track whether an endpoint is terminating by only watching the EndpointSlice API.",
 	}, {
 		Doc: "KEP-1669", Section: "Proposal, all endpoints terminating and traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
@@ -29,9 +29,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.KubeProxy},
 
-	Why:    "Node proxies are updated in the same minutes in which pods are moved. One that has to remember by itself which endpoints are on their way out forgets them when it restarts, and cuts off what was draining well.",
+	Why:    "Node proxies are updated in the same minutes in which pods are moved. A proxy that keeps to itself which endpoints terminate forgets them when it restarts, and cuts off what was draining well.",
 	Causes: "A proxy that writes its rules before it has read all EndpointSlices, one that keeps the terminating endpoints in its memory, or slices that no longer have them.",
-	Fix:    "Leave the old rules in the kernel until the successor has a whole picture, take that picture from the EndpointSlices alone, and never flush connections that stand.",
+	Fix:    "The proxy must leave the old rules in the kernel until its successor has read all EndpointSlices, rely on those alone, and never drop established connections.",
 
 	Topology: behaviour.FallbackLong,
 	Disrupt:  behaviour.RestartProxies,

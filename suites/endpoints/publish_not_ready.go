@@ -17,7 +17,7 @@ import (
 // ready/not-ready."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "endpoints.publish-not-ready",
-	Title: "Where not-ready addresses are published, a terminating pod's is too; elsewhere its name drops it",
+	Title: "A Service with publishNotReadyAddresses keeps a terminating pod's address; a plain headless one drops it",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Service API", Section: "ServiceSpec.publishNotReadyAddresses", URL: "https://kubernetes.io/docs/reference/kubernetes-api/service-resources/service-v1/",
@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.ClusterDNS},
 
-	Why:    "Members of a cluster (databases, queues) find each other by such names, also while one of them leaves: it has to hand over what it holds. And a client of a plain name must not be sent to a pod that is on its way out.",
+	Why:    "Members of a cluster (databases, queues) find each other by Services with publishNotReadyAddresses, also while one of them leaves: it has to hand over what it holds. And a client of a plain headless name must not be sent to a pod that is on its way out.",
 	Causes: "A controller that writes EndpointSlices and does not look at the Service's flag, a service network that leaves out whatever terminates, or a name server with a cache of its own for the cluster's names.",
 	Fix:    "Derive ready = publishNotReadyAddresses or (serving and not terminating), and let the service network and the name server go by `ready`. Keep the name server's cache away from the cluster's own names.",
 

@@ -17,7 +17,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "The suite sees a SIGKILL as a failure, with every kind of client and on every path",
 	Level: spec.Control,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "design, rule 8",
+		Doc:   "project",
 		Quote: "an abrupt kill that must be seen as a failure by each kind of client on each path that the run uses: a blind one makes its behaviours Inconclusive",
 	}},
 	Profile: spec.Core,
@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "A suite that can't see a death passes everything. Before any verdict is believed, a container is killed with SIGKILL and every stream of the run must report a failure.",
 	Causes: "A client that retries behind your back, traffic that never reaches the victim, a kill that does not kill.",
-	Fix:    "This is about the suite and its way to the system, not about the system: look at the stream that is named and at what stands between it and the pod.",
+	Fix:    "This is about the suite and its way to the system, not about the system: look at what stands between the client of the stream that is named and the pod, such as a proxy that retries.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.KillEach,

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "SIGTERM and the pod's removal from the service network start at the same time and race each other. Until every node has the new endpoints, clients still dial the pod: whoever finds a closed listener sees a refused connection.",
 	Causes: "The process closes its listener or exits in its SIGTERM handler, as most frameworks' \"graceful shutdown\" does by default.",
-	Fix:    "Go on accepting for longer than the propagation takes (P, 3 s here), then close the listener. If the app can't, let a preStop hook sleep for that long.",
+	Fix:    "Go on accepting for longer than the propagation takes (P, 3 s by default), then close the listener. If the app can't, let a preStop hook sleep for that long: its time comes out of the grace period.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

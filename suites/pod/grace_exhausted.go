@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "When the grace period does not suffice, only the work that is longer than it is lost",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
-		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
+		Doc: "project", Section: "after the Kubernetes documentation, Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
 		Quote: "When the grace period expires, if there is still any container running in the Pod, the kubelet triggers forcible shutdown. The container runtime sends `SIGKILL` to any processes still running in any container in the Pod.",
 	}, {
 		Doc: "Kubernetes documentation", Section: "API-initiated Eviction", URL: "https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#how-api-initiated-eviction-works",
@@ -35,9 +35,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
-	Why:    "Some requests outlive every grace period: a large download, a long poll. They are lost at its end, and there is no remedy for that. But it must stay at that: an app that sees that it can't finish everything must not give up what it could have finished, and its end must not reach other pods or leave an endpoint behind.",
+	Why:    "Some requests outlive every grace period: a large download, a long poll. Nothing can save them, but nothing else must be lost with them: an app that can't finish everything must still finish what it can, and its end must not harm other pods or leave an endpoint behind.",
 	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early. An app that does not hear SIGTERM and takes on work until it is killed.",
-	Fix:    "Keep working until there is nothing left to do or the kubelet ends it. Where the app has a deadline of its own, put it just before the end of the grace period. Lengthen terminationGracePeriodSeconds when real requests are longer.",
+	Fix:    "Keep working until nothing is left to do or the kubelet kills the process. Where the app has a deadline of its own, put it just before the end of the grace period. Lengthen terminationGracePeriodSeconds when real requests are longer.",
 
 	Topology: behaviour.Exhausted,
 	Disrupt:  behaviour.DeleteOne,

@@ -36,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "A download that is cut, an upload that is dropped half-way or a request that was accepted and never answered is lost work, and for what is not idempotent nobody knows whether it was done.",
 	Causes: "The process exits at SIGTERM, or its shutdown closes connections instead of waiting for the requests on them; sometimes replies are waited for and uploads are not.",
-	Fix:    "Track requests in flight and leave only when none is left or a deadline is reached that lies before the kubelet's SIGKILL.",
+	Fix:    "Track requests in flight, and leave only when none is left, or just before the grace period ends. Make terminationGracePeriodSeconds longer than the longest of them.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

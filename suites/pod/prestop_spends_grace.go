@@ -30,9 +30,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
 
-	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. Who plans the drain as if the whole of it came after SIGTERM is killed in the middle of the work, and only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",
+	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. An app that counts the whole of it from SIGTERM is killed in the middle of its work, but only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",
 	Causes: "A preStop sleep that was added later, with terminationGracePeriodSeconds left as it was. A shutdown timeout in the app that equals the grace period. A hook script whose error ends the process.",
-	Fix:    "Make the grace period longer than hook, drain and the longest request together, and count every timeout of the drain from the deletion, or from the begin of the hook.",
+	Fix:    "Make the grace period longer than hook, drain and the longest request together, and count every timeout of the drain from the deletion, or from the start of the hook.",
 
 	Topology: behaviour.Hooked,
 	Disrupt:  behaviour.DeleteEach,

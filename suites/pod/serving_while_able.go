@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
 	Why:    "When all endpoints of a Service terminate, the service network falls back to those that still say `serving`. A pod that cuts its readiness at SIGTERM takes this last resort away although it could serve; one whose listener goes while it still says `serving` invites connections that it refuses.",
-	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives, or a readiness probe on another port than the one that serves, which outlives it.",
-	Fix:    "Keep readiness true during the minimum drain; then fail it; wait for the probe's period times its threshold; then close the listener.",
+	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives; a listener that closes at SIGTERM, before any probe can fail; or a readiness probe on another port than the one that serves, which outlives it.",
+	Fix:    "Keep readiness true for P after SIGTERM; then fail it; wait for the probe's periodSeconds × failureThreshold; then close the listener.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

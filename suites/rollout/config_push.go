@@ -23,13 +23,13 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Updating a Deployment", URL: "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#updating-a-deployment",
 		Quote: "A Deployment's rollout is triggered if and only if the Deployment's Pod template (that is, `.spec.template`) is changed, for example if the labels or container images of the template are updated. Other updates, such as scaling the Deployment, do not trigger a rollout.",
 	}, {
-		Doc: "project", Section: "behaviours, rollout",
+		Doc:   "project",
 		Quote: "A configuration push that changes nothing drains nothing.",
 	}},
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
-	Why:    "GitOps controllers and control planes push the same configuration again and again, at every sync and every restart of their own. If each push ends connections or replaces pods, the system drains all day long, and nobody knows why the latency has teeth.",
+	Why:    "GitOps controllers and control planes push the same configuration again and again, at every sync and every restart of their own. If each push ends connections or replaces pods, the system drains all day long, and nobody knows where the latency spikes come from.",
 	Causes: "A template that a chart renders anew each time (a timestamp, a random value, the order of a list), a hash over metadata that configures nothing, a proxy that swaps its listeners at each push without comparing.",
 	Fix:    "Compare what arrives with what is in effect, and act on the difference only. In charts, let an annotation of the pod template depend on the configuration's content and on nothing else.",
 

@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "A drain goes on untouched while the control plane is away",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "behaviours, rollout",
+		Doc:   "project",
 		Quote: "API server or controller restarts in mid drain, after the removal has reached every node: the data plane's drain is not touched.",
 	}, {
 		Doc: "Kubernetes documentation", Section: "Troubleshooting Clusters, API server VM shutdown or apiserver crashing", URL: "https://kubernetes.io/docs/tasks/debug/debug-cluster/#specific-scenarios",
@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "Control planes are upgraded while applications are rolled out, and a managed one restarts when its provider likes. A pod that is on its way out has all it needs on its own node: if its drain leans on the API server, each upgrade of the control plane costs requests.",
 	Causes: "A process that closes its listener at SIGTERM (then the control plane has nothing to do with it); a preStop hook or a sidecar that asks the API server whether its endpoint is gone; a service network that drops endpoints, or rewrites all of them, when its watch breaks.",
-	Fix:    "Let the drain run by its own clock: minimum, then what is in flight, then a deadline below the grace period. A component that watches the API server must go on with what it saw last when the watch breaks.",
+	Fix:    "Let the drain run by its own clock: accept for P or longer, finish what is in flight, and leave before the grace period ends. A component that watches the API server must go on with what it saw last when the watch breaks.",
 
 	// The outage begins 4 s after the deletion: P and a second for the
 	// EndpointSlice. SlowDrain then has 8 s to go.

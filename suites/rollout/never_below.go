@@ -21,7 +21,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Deployment API", Section: "RollingUpdateDeployment.maxUnavailable", URL: "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/deployment-v1/",
-		Quote: "Once new pods are ready, old ReplicaSet can be scaled down further, followed by scaling up the new ReplicaSet, ensuring that the total number of pods available at all times during the update is at least 70% of desired pods.",
+		Quote: "Example: when this is set to 30%, the old ReplicaSet can be scaled down to 70% of desired pods immediately when the rolling update starts. Once new pods are ready, old ReplicaSet can be scaled down further, followed by scaling up the new ReplicaSet, ensuring that the total number of pods available at all times during the update is at least 70% of desired pods.",
 	}, {
 		Doc: "Kubernetes documentation", Section: "Deployments, Max Unavailable", URL: "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable",
 		Quote: "`.spec.strategy.rollingUpdate.maxUnavailable` is an optional field that specifies the maximum number of Pods that can be unavailable during the update process.",
@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
 	Why:    "A service is sized so that a certain number of pods carries the load. One moment with fewer overloads those that are left, and that is the moment at which requests fail: an average over the rollout does not show it.",
-	Causes: "A Deployment that was left at the default of 25% unavailable, or that a chart or an operator gave another strategy than the capacity plan knows; new pods that lose their readiness again; something that deletes pods beside the rollout.",
+	Causes: "A Deployment that was left at the default of 25% unavailable, or to which a chart or an operator gave another strategy than was planned for; new pods that lose their readiness again; something else that deletes pods during the rollout.",
 	Fix:    "Set maxUnavailable to what the capacity plan allows, 0 with a surge of 1 where every pod is needed. If the strategy is right, look at who deleted the pod that is named, and at why new pods ceased to be ready.",
 
 	Topology: behaviour.Rolling,

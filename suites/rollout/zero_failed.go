@@ -28,8 +28,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
 	Why:    "This is what people mean by a zero-downtime deployment, and what nearly nobody measures: every request, on new and on reused connections, from the first SIGTERM to the last exit and P after it.",
-	Causes: "Any of the pod's or the service network's single faults: a listener that closes at SIGTERM, work that is cut, idle connections closed under a request, readiness that comes before the pod can serve, a propagation that outlasts the drain.",
-	Fix:    "Look at the culprits: `refused` and `no route` mean that the listener went too early (pod.accept-after-sigterm); `truncated` and `reset` that work was cut (pod.inflight-completes); failures long after a pod's exit, that the service network lags (endpoints.prefers-ready).",
+	Causes: "Anything that the other behaviours test: a listener that closes at SIGTERM, work that is cut, idle connections closed under a request, readiness that comes before the pod can serve, a service network that takes longer than the pod accepts.",
+	Fix:    "Look at the culprits: `connection refused` and `no route to host` mean that the listener went too early (pod.accept-after-sigterm); `body cut short`, `connection reset` and `connection closed`, that work was cut (pod.inflight-completes) or that an idle connection was closed under a request; failures long after a pod's exit, that the service network lags (endpoints.prefers-ready).",
 
 	Topology: behaviour.Rolling,
 	Disrupt:  behaviour.RollingUpdate,

@@ -96,6 +96,16 @@ could not be shown.`,
 	return root
 }
 
+// one asks for one argument, in words.
+func one(what, which string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("name one %s: %s", what, which)
+		}
+		return nil
+	}
+}
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

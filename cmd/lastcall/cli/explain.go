@@ -16,7 +16,7 @@ func newExplain() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain ID",
 		Short: "Explain a behaviour: the rule, why it matters, what breaks it, how to fix that",
-		Args:  cobra.ExactArgs(1),
+		Args:  one("behaviour", "`lastcall list` shows them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, ok := behaviour.Find(args[0])
 			if !ok {
@@ -46,7 +46,9 @@ func explain(b behaviour.Behaviour) string {
 	} {
 		f("\n%s\n%s", part.title, text.Wrap("  ", part.text))
 	}
-	f("\nHow it is tested\n%s  Done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), behaviour.InWords(b.Disrupt))
+	about := s.String()
+	s.Reset()
+	f("\nHow it is tested\n%s  What is done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), behaviour.InWords(b.Disrupt))
 	for _, p := range b.Traffic {
 		f("    %s, %g/s\n", p.Key(), p.Rate)
 	}
@@ -56,11 +58,16 @@ func explain(b behaviour.Behaviour) string {
 			if fl.N == 0 {
 				continue // it is counted, and no verdict waits for it
 			}
-			f("    needs at least %d: %s\n", fl.N, fl.Name)
+			of := ": "
+			if strings.HasPrefix(fl.Name, "per ") {
+				of = " "
+			}
+			s.WriteString(text.Wrap("    ", fmt.Sprintf("needs at least %d%s%s", fl.N, of, fl.Name)))
 		}
 	}
-	f("  Needs: %s\n", joined(b.Needs))
-	about := s.String()
+	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n", joined(b.Needs))
+	tested := s.String()
+	s.Reset()
 	f("\nSee it fail\n")
 	for _, name := range b.BrokenBy {
 		does := ""
@@ -71,6 +78,6 @@ func explain(b behaviour.Behaviour) string {
 		}
 		f("  lastcall run --behaviours %s --fault %s%s\n", b.ID, name, does)
 	}
-	f("\nThe words\n%s", legend(about, b.Traffic))
-	return s.String()
+	// The words come before what can't be read without them.
+	return about + "\nThe words\n" + legend(about+tested, b.Traffic) + tested + s.String()
 }

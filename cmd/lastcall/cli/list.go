@@ -72,7 +72,11 @@ func newList() *cobra.Command {
 		Short: "List the behaviours that the suite knows, and the faults",
 		Long: `List the behaviours that the suite knows, and the faults that prove that it would
 see them broken. What a name begins with, pod, endpoints or rollout, is a label
-too: lastcall run --labels pod.`,
+too: lastcall run --labels pod.
+
+A MUST that fails fails the run; a SHOULD that fails is a warning, unless the run
+is --strict. The CONTROL kills pods without warning, to prove that the suite
+would see a loss.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
@@ -94,9 +98,6 @@ too: lastcall run --labels pod.`,
 	return cmd
 }
 
-// columns is how wide the table may be.
-const columns = 120
-
 // table is for a terminal: what there is to choose from. The rest is in the
 // JSON form, and in what `lastcall explain` says.
 func table(w io.Writer, all []entry) error {
@@ -106,11 +107,7 @@ func table(w io.Writer, all []entry) error {
 		wide = max(wide, len(e.ID))
 	}
 	row := func(level, id, title string) {
-		line := []rune(fmt.Sprintf("%-7s  %-*s  %s", level, wide, id, title))
-		if len(line) > columns {
-			line = append(line[:columns-3], '.', '.', '.')
-		}
-		b.WriteString(string(line) + "\n")
+		b.WriteString(text.Wrap(fmt.Sprintf("%-7s  %-*s  ", level, wide, id), title))
 	}
 	row("LEVEL", "BEHAVIOUR", "TITLE")
 	var areas []string
@@ -125,7 +122,8 @@ func table(w io.Writer, all []entry) error {
 		}
 	}
 	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them); and the areas: %s\n", core, strings.Join(areas, ", "))
-	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME)\n")
+	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME), in parts of the suite:\n" +
+		"echo is its app, slicewriter its writer of EndpointSlices, deploy its Deployment, disrupt what ends pods.\n")
 	wide = 0
 	for _, f := range behaviour.Faults() {
 		wide = max(wide, len(f.Name))
@@ -166,7 +164,7 @@ func page(w io.Writer, all []entry) error {
 		}
 		fmt.Fprintf(&b, "Why: %s\n\nWhat usually breaks it: %s\n\n", e.Why, e.Causes)
 		area, _, _ := strings.Cut(e.ID, ".")
-		fmt.Fprintf(&b, "- Labels: %s. Needs: %s. Stages: %s.\n- Done: %s.\n- Broken on purpose by:\n",
+		fmt.Fprintf(&b, "- Labels: %s. Needs: %s. Stages: %s.\n- What is done: %s.\n- Broken on purpose by:\n",
 			strings.Join(append([]string{area}, e.Labels...), ", "), joined(e.Needs), strings.Join(e.Stages, ", "), e.Disruption)
 		for _, f := range e.Faults {
 			fmt.Fprintf(&b, "  - `%s` (%s)\n", f, does[f])

@@ -66,7 +66,7 @@ func expect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "expect DIR",
 		Short: "Say whether a run with a fault failed what that fault must fail, and nothing else",
-		Args:  cobra.ExactArgs(1),
+		Args:  one("directory", "that of a run with --fault"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := yaml.ReadDir(args[0])
 			if err != nil {
@@ -95,7 +95,7 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Args:  one("directory", "lastcall-report/<date>, where `lastcall run` put its report"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			write, ok := map[string]func(*v1alpha1.ConformanceReport) error{

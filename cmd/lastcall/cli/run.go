@@ -66,9 +66,10 @@ func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceRepo
 		Use:   "run",
 		Short: "Record the behaviours of a system, and judge the recordings",
 		Long: `Record the selected behaviours and judge them. With --stage kind, a cluster is
-made for the run and removed after it; one of that --name that stands is used,
-and left alone, if it is what the flags ask for. With --stage cluster, the run takes place
-on the cluster of --kubeconfig, in namespaces of its own.
+made for the run and removed after it; a cluster of that --name that is up
+already is used if it is what the flags ask for, and left running. With --stage
+cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
+its own.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once.`,
@@ -104,7 +105,7 @@ kept and judged. The second ends the process at once.`,
 	f := cmd.Flags()
 	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made) or cluster (--kubeconfig)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
-	f.StringVar(&r.AgentImage, "agent-image", "", "image of the agents, where the cluster has it under another name (--stage cluster)")
+	f.StringVar(&r.AgentImage, "agent-image", "", "image of the suite's agents, where the cluster has it under another name (--stage cluster)")
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
@@ -112,10 +113,10 @@ kept and judged. The second ends the process at once.`,
 	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
 	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels, or of one of these areas: core is the quick look; pod, endpoints and rollout are areas (default all, unless --behaviours is given)")
-	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID; with --labels, these too")
-	f.StringVar(&fault, "fault", "", "break the reference component on purpose, by the `NAME` of a fault (see lastcall list)")
-	f.StringVar(&matrix, "matrix", "", "prove the suite instead of a system, by its kill matrix: diagonal (each behaviour under its first fault) or full")
-	f.BoolVar(&r.Isolate, "isolate", false, "record each behaviour apart")
+	f.StringSliceVar(&r.IDs, "behaviours", nil, "behaviours by ID (see lastcall list); with --labels, these too")
+	f.StringVar(&fault, "fault", "", "break a part of the suite's own reference system on purpose, to see a behaviour fail: the `NAME` of a fault (see lastcall list)")
+	f.StringVar(&matrix, "matrix", "", "test the suite instead of a system: run with faults, and see whether the behaviours notice them; diagonal (each behaviour under its first fault) or full")
+	f.BoolVar(&r.Isolate, "isolate", false, "make a recording for each behaviour; by default those with the same disruption share one")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes (500ms to 1m)")
 	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
