@@ -71,6 +71,8 @@ already is used if it is what the flags ask for, and left running. With --stage
 cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
 its own.
 
+The app that is ended is the suite's own: what is judged is the cluster around it.
+
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once.`,
 		Example: `  lastcall run --labels core
