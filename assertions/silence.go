@@ -62,7 +62,7 @@ func Silence(c Case, key string, rate float64) string {
 			before = c.Steady
 		}
 		if s.Start-before > longest {
-			return fmt.Sprintf("%s: nothing was sent for %s", s.Stream, ms(s.Start-before))
+			return fmt.Sprintf("%s: nothing was sent for %s", spoken(c, s.Stream), ms(s.Start-before))
 		}
 		last[s.Stream] = s.Start
 	}
@@ -72,11 +72,20 @@ func Silence(c Case, key string, rate float64) string {
 			continue
 		}
 		if !seen {
-			return stream + ": nothing was sent"
+			return spoken(c, stream) + ": nothing was sent"
 		}
 		if until-at > longest {
-			return fmt.Sprintf("%s: nothing was sent in the last %s", stream, ms(until-at))
+			return fmt.Sprintf("%s: nothing was sent in the last %s", spoken(c, stream), ms(until-at))
 		}
 	}
 	return ""
+}
+
+// spoken is a stream's name with its target's own, where it has one.
+func spoken(c Case, stream string) string {
+	key, target, ok := strings.Cut(stream, "@")
+	if !ok {
+		return stream
+	}
+	return key + " to " + nameOf(c, target)
 }

@@ -57,8 +57,11 @@ func (t Topology) String() string {
 			s += "; " + fmt.Sprintf(format, args...)
 		}
 	}
-	say(t.Hook > 0, "a preStop hook of %s", t.Hook)
-	say(t.HookFails, "which fails")
+	fails := ""
+	if t.HookFails {
+		fails = " that fails"
+	}
+	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)
 	say(t.MinReady > 0, "minReadySeconds %d", int(t.MinReady.Seconds()))
 	say(t.Unavailable > 0, "%d at a time may be unavailable", t.Unavailable)
 	say(t.Liveness > 0, "a liveness probe each %s", t.Liveness)

@@ -147,7 +147,7 @@ func (j *judgement) blind() func(stream string) string {
 		for k, n := range assertions.Sighted(r.scene) {
 			seen[k] += n
 		}
-		why = "the abrupt kill of the control was not seen on this stream: it is blind"
+		why = "the control killed pods, and this stream did not see it: it would not see a loss either"
 	}
 	return func(stream string) string {
 		// Short requests were there themselves, beside those that stood in.
@@ -301,9 +301,19 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		}
 	}
 	if len(blindness) > 0 && verdict == spec.Pass {
-		out.Verdict, out.Reason = spec.Inconclusive, strings.Join(blindness, "; ")
+		out.Verdict, out.Reason = spec.Inconclusive, some(blindness)
 	}
 	return out
+}
+
+// some tells the first of many reasons: a client that stood still is one for
+// each of its streams.
+func some(reasons []string) string {
+	const told = 3
+	if len(reasons) <= told+1 {
+		return strings.Join(reasons, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more streams like these", strings.Join(reasons[:told], "; "), len(reasons)-told)
 }
 
 // cutShort: the recording was sound as far as it goes.

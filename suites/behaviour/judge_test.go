@@ -206,7 +206,7 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.recs = append(j.recs, ctl, own)
-	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "blind") {
+	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "did not see it") {
 		t.Errorf("%v: %s", got.Verdict, got.Reason)
 	}
 }
