@@ -27,7 +27,7 @@ const lastBytes = time.Second
 // order. What the kernel receives, FIN and RST included, reaches the client
 // delay later: what came less than delay ago has not come yet.
 type far struct {
-	nc    *net.TCPConn
+	nc    lingering
 	delay time.Duration
 
 	mu      sync.Mutex
@@ -39,6 +39,12 @@ type far struct {
 	// closing is when the client's close reaches the kernel; 0: it is open.
 	closing time.Time
 	reset   bool // and it is an RST
+}
+
+// lingering is what far asks of a *net.TCPConn, and of a stand-in in tests.
+type lingering interface {
+	net.Conn
+	SetLinger(sec int) error
 }
 
 // piece is some bytes on their way, and when they arrive.
@@ -104,7 +110,7 @@ func first(of ...time.Time) time.Time {
 
 // newFar puts delay before a connection that was just opened. Its pumps end
 // delay after Close.
-func newFar(nc *net.TCPConn, delay time.Duration, pumps *sync.WaitGroup) *far {
+func newFar(nc lingering, delay time.Duration, pumps *sync.WaitGroup) *far {
 	f := &far{nc: nc, delay: delay, changed: make(chan struct{})}
 	pumps.Go(f.send)
 	pumps.Go(f.receive)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -83,12 +82,16 @@ func answerWith(m *dnsmessage.Message, records ...string) {
 }
 
 func lookupStream(addr string, ipv6 bool) load.Stream {
-	s := testStream(addr, load.Profile{Protocol: load.DNS, Conns: load.New, Op: load.Lookup})
+	// Slowly: a name server that stands still for seconds must not lose a datagram.
+	s := testStream(addr, load.Profile{Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 20})
 	s.Query, s.IPv6 = queried, ipv6
 	return s
 }
 
 func TestLookupOutcomes(t *testing.T) {
+	t.Parallel()
+	var in cases
+	defer in.waiting.Wait()
 	same := func(*dnsmessage.Message) {}
 	for name, c := range map[string]struct {
 		outcome timeline.Outcome
@@ -151,14 +154,13 @@ func TestLookupOutcomes(t *testing.T) {
 		}},
 		"silence": {timeline.Timeout, timeline.PhaseFirstByte, 0, nil, func(dnsmessage.Message) []byte { return nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		in.run(t, name, c.outcome, func(t *testing.T) {
 			addr, queries := nameServer(t, c.script)
 			s := lookupStream(addr, false)
 			if c.outcome == timeline.Timeout {
-				s.Timeout = 300 * time.Millisecond
+				s.Timeout = expires
 			}
-			samples := record(t, s, 5)
+			samples := atOnce(t, s, 5)
 			locals := map[string]bool{}
 			for i, s := range samples {
 				want{outcome: c.outcome, phase: c.phase, status: c.status}.check(t, s)

@@ -4,10 +4,16 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,11 +29,17 @@ import (
 // peer is a hand-made HTTP/2 server's end of a connection.
 type peer struct {
 	*http2.Framer
-	c *net.TCPConn
+	c halfCloser
+}
+
+// halfCloser is what is asked of a server's end.
+type halfCloser interface {
+	lingering
+	CloseWrite() error
 }
 
 // newPeer takes the client's preface and says hello.
-func newPeer(c *net.TCPConn) (*peer, error) {
+func newPeer(c halfCloser) (*peer, error) {
 	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
 		return nil, err
 	}
@@ -72,6 +84,18 @@ func (p *peer) rest() {
 	}
 }
 
+// settled waits until the client has read what was written before, and its own
+// answers to that have come: a reset would take away either.
+func (p *peer) settled() {
+	_ = p.WritePing(false, [8]byte{})
+	for {
+		f, err := p.ReadFrame()
+		if err != nil || f.Header().Type == http2.FramePing && f.Header().Flags.Has(http2.FlagPingAck) {
+			return
+		}
+	}
+}
+
 // header writes a reply's header; a negative length is not announced.
 func (p *peer) header(stream uint32, status int, length int64, end bool) {
 	var b bytes.Buffer
@@ -91,11 +115,164 @@ func (p *peer) body(stream uint32, id string, n int64, end bool) {
 	_ = p.WriteData(stream, end, b)
 }
 
+// handle serves requests, one at a time, up to the connection's end. net/http's
+// own server gives a client 2 s for its SETTINGS, and has no knob for it: a
+// machine that stands still for as long would break its connections.
+func (p *peer) handle(h http.HandlerFunc) {
+	var (
+		wmu      sync.Mutex // of the Framer's writes
+		handlers sync.WaitGroup
+		now      = &exchange{end: func() {}}
+	)
+	write := func(f func()) { wmu.Lock(); defer wmu.Unlock(); f() }
+	defer handlers.Wait()
+	defer func() { now.end() }()
+	for {
+		f, err := p.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				write(func() { _ = p.WriteSettingsAck() })
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				write(func() { _ = p.WritePing(true, f.Data) })
+			}
+		case *http2.RSTStreamFrame:
+			now.end()
+		case *http2.DataFrame:
+			if n := uint32(len(f.Data())); n > 0 {
+				now.body <- bytes.Clone(f.Data())
+				write(func() { _ = p.WriteWindowUpdate(0, n); _ = p.WriteWindowUpdate(f.StreamID, n) })
+			}
+			if f.StreamEnded() {
+				close(now.body)
+			}
+		case *http2.MetaHeadersFrame:
+			r := &http.Request{Method: f.PseudoValue("method"), Header: http.Header{}}
+			if r.URL, err = url.ParseRequestURI(f.PseudoValue("path")); err != nil {
+				return
+			}
+			for _, field := range f.RegularFields() {
+				r.Header.Add(field.Name, field.Value)
+			}
+			ctx, end := context.WithCancel(context.Background())
+			// More than any upload has pieces: whoever reads frames never waits.
+			now = &exchange{p: p, stream: f.StreamID, write: write, header: http.Header{}, body: make(chan []byte, 1000), ctx: ctx, end: end}
+			now.expects = r.Header.Get("Expect") != ""
+			if f.StreamEnded() {
+				close(now.body)
+			}
+			r.Body = now
+			x := now
+			handlers.Go(func() { x.answer(h, r.WithContext(ctx)) })
+		}
+	}
+}
+
+// exchange is one request, as its handler's ResponseWriter and Body.
+type exchange struct {
+	p      *peer
+	stream uint32
+	write  func(func())
+	header http.Header
+	begun  bool // the header is written
+
+	ctx     context.Context
+	end     func()
+	body    chan []byte // what has come and is not read; closed at its end
+	rest    []byte      // of the piece that is being read
+	expects bool        // 100 Continue, and it is not sent yet
+}
+
+func (x *exchange) answer(h http.HandlerFunc, r *http.Request) {
+	defer x.end()
+	defer func() {
+		switch err := recover(); {
+		case err != nil && err != http.ErrAbortHandler: //nolint:errorlint // as net/http does
+			panic(err)
+		case err != nil:
+			x.write(func() { _ = x.p.WriteRSTStream(x.stream, http2.ErrCodeInternal) })
+		default:
+			_, _ = x.Write(nil)
+			x.write(func() {
+				_ = x.p.WriteData(x.stream, true, nil)
+				if x.header.Get("Connection") == "close" {
+					_ = x.p.WriteGoAway(x.stream, http2.ErrCodeNo, nil)
+				}
+			})
+		}
+	}()
+	h(x, r)
+}
+
+func (x *exchange) Header() http.Header { return x.header }
+func (x *exchange) Flush()              {} // nothing is kept back
+func (x *exchange) Close() error        { return nil }
+
+func (x *exchange) WriteHeader(status int) {
+	x.begun = x.begun || status >= 200
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	_ = e.WriteField(hpack.HeaderField{Name: ":status", Value: strconv.Itoa(status)})
+	for name, values := range x.header {
+		if name != "Connection" && status >= 200 {
+			_ = e.WriteField(hpack.HeaderField{Name: strings.ToLower(name), Value: values[0]})
+		}
+	}
+	x.write(func() {
+		_ = x.p.WriteHeaders(http2.HeadersFrameParam{StreamID: x.stream, BlockFragment: b.Bytes(), EndHeaders: true})
+	})
+}
+
+func (x *exchange) Write(b []byte) (n int, err error) {
+	if !x.begun {
+		x.WriteHeader(http.StatusOK)
+	}
+	for piece := range slices.Chunk(b, 16<<10) {
+		x.write(func() { err = x.p.WriteData(x.stream, false, piece) })
+		if err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return n, nil
+}
+
+func (x *exchange) Read(b []byte) (int, error) {
+	if x.expects {
+		x.expects = false
+		x.WriteHeader(http.StatusContinue)
+	}
+	if len(x.rest) == 0 {
+		select {
+		case piece, ok := <-x.body:
+			if !ok {
+				return 0, io.EOF
+			}
+			x.rest = piece
+		case <-x.ctx.Done():
+			return 0, x.ctx.Err()
+		}
+	}
+	n := copy(b, x.rest)
+	x.rest = x.rest[n:]
+	return n, nil
+}
+
 const unlimited = 1<<31 - 1
 
 func TestH2COutcomes(t *testing.T) {
+	t.Parallel()
+	var in cases
+	defer in.waiting.Wait()
 	get := load.Profile{Protocol: load.H2C, Op: load.Get}
-	up := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: 500 * time.Millisecond}
+	up := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: 20 * time.Millisecond}
+	// Its end never comes: it is cut before.
+	long := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: patience}
 	cont := load.Profile{Protocol: load.H2C, Op: load.Continue, Takes: 20 * time.Millisecond}
 	for name, c := range map[string]struct {
 		p    load.Profile
@@ -134,14 +311,14 @@ func TestH2COutcomes(t *testing.T) {
 			func(p *peer, s uint32, id string) {
 				p.header(s, 200, 256, false)
 				p.body(s, id, 100, false)
-				pause()
+				p.settled()
 				_ = p.WriteRSTStream(s, http2.ErrCodeCancel)
 				p.rest()
 			}},
 		"fin before the header": {get, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false},
 			func(p *peer, s uint32, _ string) { p.fin() }},
 		"rst before the header": {get, want{timeline.Reset, timeline.PhaseFirstByte, 0, 0, false},
-			func(p *peer, s uint32, _ string) { pause(); reset(p.c) }},
+			func(p *peer, s uint32, _ string) { p.settled(); reset(p.c) }},
 		"fin in the body": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
 			func(p *peer, s uint32, id string) {
 				p.header(s, 200, 256, false)
@@ -152,7 +329,7 @@ func TestH2COutcomes(t *testing.T) {
 			func(p *peer, s uint32, id string) {
 				p.header(s, 200, 256, false)
 				p.body(s, id, 100, false)
-				pause()
+				p.settled()
 				reset(p.c)
 			}},
 		"stream ends before its promised length": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
@@ -193,11 +370,11 @@ func TestH2COutcomes(t *testing.T) {
 				p.body(s, id, 9, false)
 				p.rest()
 			}},
-		"upload refused early": {up, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+		"upload refused early": {long, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
 			func(p *peer, s uint32, _ string) { p.header(s, 503, 0, true); p.rest() }},
-		"upload reset": {up, want{timeline.StreamReset, timeline.PhaseWrite, 0, 0, false},
+		"upload reset": {long, want{timeline.StreamReset, timeline.PhaseWrite, 0, 0, false},
 			func(p *peer, s uint32, _ string) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel); p.rest() }},
-		"upload cut by rst": {up, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
+		"upload cut by rst": {long, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
 			func(p *peer, s uint32, _ string) { reset(p.c) }},
 		"upload never answered": {up, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
 			func(p *peer, s uint32, _ string) { p.rest() }},
@@ -209,8 +386,7 @@ func TestH2COutcomes(t *testing.T) {
 			func(p *peer, s uint32, _ string) { _ = p.WriteGoAway(0, http2.ErrCodeNo, nil); p.rest() }},
 	} {
 		for _, carried := range carriers {
-			t.Run(name+"/"+carried.name, func(t *testing.T) {
-				t.Parallel()
+			in.run(t, name+"/"+carried.name, c.want.outcome, func(t *testing.T) {
 				noRetry(t, c.p, carried, c.want, func(requests *atomic.Int64) string {
 					return accept(t, func(_ int, conn *net.TCPConn) {
 						p, err := newPeer(conn)

@@ -120,14 +120,17 @@ func (s *stream) run() {
 	if s.pool != nil {
 		defer s.pool.close()
 	}
-	s.pace(timeline.Monotonic())
+	pace(s.pacing, s.Stream, timeline.Monotonic, timeline.Monotonic(), func(due time.Duration, seq int64) {
+		s.attempts.Go(func() { s.attempt(due, seq) })
+	})
 	s.attempts.Wait()
 }
 
 // pace begins an attempt in each slot of 1/Rate, at a random instant of the
 // slot, so that neither clients nor the periodic work of a server lock on to
-// its phase. The first slot begins at start.
-func (s *stream) pace(start time.Duration) {
+// its phase. The first slot begins at start, by the clock now. Nothing begins
+// once ctx has ended.
+func pace(ctx context.Context, s load.Stream, now func() time.Duration, start time.Duration, begin func(due time.Duration, seq int64)) {
 	name := fnv.New64a()
 	name.Write([]byte(s.Name))
 	rng := mathrand.New(mathrand.NewPCG(s.Seed, name.Sum64()))
@@ -136,21 +139,21 @@ func (s *stream) pace(start time.Duration) {
 	defer timer.Stop()
 	for k := int64(0); ; k++ {
 		due := start + time.Duration((float64(k)+rng.Float64())*slot)
-		late := timeline.Monotonic() - due
+		late := now() - due
 		if late < 0 {
 			timer.Reset(-late)
 			select {
-			case <-s.pacing.Done():
-				return
+			case <-ctx.Done():
 			case <-timer.C:
 			}
-		} else if s.pacing.Err() != nil {
+		}
+		// Here for both cases: where both have come, select takes either.
+		if ctx.Err() != nil {
 			return
 		}
-		seq := k
-		s.attempts.Go(func() { s.attempt(due, seq) })
+		begin(due, k)
 		if late > maxLate {
-			k = max(k, int64(float64(timeline.Monotonic()-start)/slot)-1)
+			k = max(k, int64(float64(now()-start)/slot)-1)
 		}
 	}
 }

@@ -13,11 +13,16 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/onsi/gomega"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
@@ -35,8 +40,11 @@ func TestHealthy(t *testing.T) {
 				}
 				t.Run(string(proto)+"/"+string(conns)+"/"+string(op), func(t *testing.T) {
 					noLeaks(t)
-					addr, _ := serve(t, backend)
-					samples := record(t, testStream(addr, p), 60)
+					addr, _ := serve(t, proto, backend)
+					// The first 60 may all be in flight at once.
+					samples := recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
+						return len(all) >= 60 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+					})
 					ids := map[string]bool{}
 					reused := 0
 					for _, s := range samples {
@@ -150,22 +158,26 @@ func TestStalledServerDoesNotSlowTheSchedule(t *testing.T) {
 	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
 		for _, conns := range []load.Conns{load.New, load.Reused} {
 			t.Run(string(proto)+"/"+string(conns), func(t *testing.T) {
-				noLeaks(t)
-				stalled := make(chan struct{})
-				addr, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-					select {
-					case <-stalled:
-					case <-r.Context().Done():
-					}
-				})
-				defer close(stalled)
+				g := noLeaks(t)
+				addr, held, release := holding(t, proto)
 				s := testStream(addr, load.Profile{Protocol: proto, Conns: conns, Op: load.Get, Rate: 200})
-				s.Timeout = 500 * time.Millisecond
-				samples := record(t, s, 300)
-				onSchedule(t, s, samples)
-				for _, s := range samples {
-					if s.Outcome != timeline.Timeout {
-						t.Fatalf("not a timeout: %s", text(s))
+				var r recording
+				h, err := Generator{}.Start(t.Context(), s, r.emit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Far more than any pool has.
+				g.Eventually(held.Load).WithTimeout(patience).Should(gomega.BeNumerically(">=", 100))
+				if n := len(r.all()); n > 0 {
+					t.Errorf("%d samples of a server that has not answered", n)
+				}
+				h.Stop()
+				release()
+				ended(t, h)
+				onSchedule(t, s, r.all())
+				for _, s := range r.all() {
+					if s.Outcome != timeline.OK {
+						t.Fatalf("not ok: %s", text(s))
 					}
 				}
 			})
@@ -173,41 +185,92 @@ func TestStalledServerDoesNotSlowTheSchedule(t *testing.T) {
 	}
 }
 
-// onSchedule says whether each slot of 1/Rate has exactly one due time.
+// holding is a backend that holds all requests until it is released.
+func holding(t *testing.T, proto load.Protocol) (addr string, held *atomic.Int64, release func()) {
+	t.Helper()
+	held = new(atomic.Int64)
+	gate := make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	addr, _ = serve(t, proto, func(w http.ResponseWriter, r *http.Request) {
+		held.Add(1)
+		select {
+		case <-gate:
+			backend(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(release)
+	return addr, held, release
+}
+
+// onSchedule says whether each slot of 1/Rate has exactly one due time, but for
+// slots that a frozen generator left out behind an attempt that marks it.
 func onSchedule(t *testing.T, s load.Stream, samples []timeline.Sample) {
 	t.Helper()
 	slices.SortFunc(samples, func(a, b timeline.Sample) int { return cmp.Compare(a.Due, b.Due) })
 	slot := time.Duration(float64(time.Second) / s.Profile.Rate)
-	// The first due time is up to a slot behind the start.
-	first := samples[0].Due
+	next := 0
+	var frozen bool
+	// The first slot began between these.
+	var from, to time.Duration = math.MinInt64, math.MaxInt64
 	for i, x := range samples {
-		at := x.Due - first - time.Duration(i)*slot
-		if at <= -slot || at >= slot {
-			t.Fatalf("sample %d is %v off its slot of %v", i, at, slot)
+		_, number, _ := strings.Cut(x.ID, "-")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < next || n > next && !frozen {
+			t.Fatalf("sample %d is of slot %s, want %d: %s", i, number, next, text(x))
 		}
+		from, to = max(from, x.Due-time.Duration(n+1)*slot), min(to, x.Due-time.Duration(n)*slot)
+		next, frozen = n+1, x.Start-x.Due > maxLate
+	}
+	if from > to {
+		t.Errorf("the due times are up to %v off their slots of %v", from-to, slot)
 	}
 }
 
+// begun is what pace has begun.
+type begun struct {
+	due, at time.Duration
+	seq     int64
+}
+
+// schedule runs pace by a bubble's clock until lasts, as if it had begun late ago.
+func schedule(t *testing.T, s load.Stream, late, lasts time.Duration) []begun {
+	t.Helper()
+	var out []begun
+	synctest.Test(t, func(t *testing.T) {
+		zero := time.Now()
+		now := func() time.Duration { return time.Since(zero) }
+		ctx, cancel := context.WithTimeout(t.Context(), lasts)
+		defer cancel()
+		pace(ctx, s, now, -late, func(due time.Duration, seq int64) { out = append(out, begun{due, now(), seq}) })
+		if now() != lasts {
+			t.Errorf("it stopped after %v, want %v", now(), lasts)
+		}
+	})
+	return out
+}
+
+func pacedStream(name string, seed uint64) load.Stream {
+	s := testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 200})
+	s.Name, s.Seed = name, seed
+	return s
+}
+
 func TestScheduleIsRepeatableAndRandom(t *testing.T) {
-	noLeaks(t)
-	addr, _ := serve(t, backend)
-	gaps := func(name string, seed uint64) []time.Duration {
-		s := testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 200})
-		s.Name, s.Seed = name, seed
-		samples := record(t, s, 60)
-		onSchedule(t, s, samples)
-		var out []time.Duration
-		for i := 1; i < 50; i++ {
-			out = append(out, samples[i].Due-samples[i-1].Due)
-		}
-		return out
+	const slot = 5 * time.Millisecond
+	a, b := schedule(t, pacedStream("a", 1), 0, time.Second), schedule(t, pacedStream("a", 1), 0, time.Second)
+	c, d := schedule(t, pacedStream("a", 2), 0, time.Second), schedule(t, pacedStream("b", 1), 0, time.Second)
+	// The last one may be due in the instant of the end.
+	if len(a) < 199 || len(a) > 200 {
+		t.Errorf("%d in a second at 200/s", len(a))
 	}
-	a, b, c, d := gaps("a", 1), gaps("a", 1), gaps("a", 2), gaps("b", 1)
-	for i := range a {
-		// Both ends of a gap are rounded to nanoseconds.
-		if diff := a[i] - b[i]; diff < -2 || diff > 2 {
-			t.Errorf("gap %d: %v, and %v with the same seed", i, a[i], b[i])
+	for i, x := range a {
+		if x.seq != int64(i) || x.due < time.Duration(i)*slot || x.due > time.Duration(i+1)*slot || x.at != x.due {
+			t.Errorf("in slot %d: %+v", i, x)
 		}
+	}
+	if !slices.Equal(a, b) {
+		t.Error("the same seed has another schedule")
 	}
 	if slices.Equal(a, c) || slices.Equal(a, d) {
 		t.Error("another seed or another stream has the same schedule")
@@ -216,29 +279,37 @@ func TestScheduleIsRepeatableAndRandom(t *testing.T) {
 
 // What was frozen doesn't answer with a flood, and marks the gap.
 func TestFrozenGeneratorLeavesTheGap(t *testing.T) {
-	noLeaks(t)
-	addr, _ := serve(t, backend)
-	s := testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 100})
-	s.Tolerance = 20 * time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	st := &stream{Stream: s, ctx: ctx, pacing: ctx, done: make(chan struct{})}
-	st.addr, _ = check(s)
-	st.dest, st.form, st.stop = s.Addr, newForm(s, s.Addr), cancel
-	var r recording
-	st.emit = r.emit
-	// As if it had begun 3 s ago.
-	go func() { defer close(st.done); st.pace(timeline.Monotonic() - 3*time.Second); st.attempts.Wait() }()
-	<-time.After(500 * time.Millisecond)
-	cancel()
-	<-st.done
-	late := r.count(func(s timeline.Sample) bool { return s.Start-s.Due > time.Second })
-	all := len(r.all())
-	if late != 1 || all > 150 {
-		t.Errorf("%d samples, %d of them over a second late: want some 50, and 1", all, late)
+	all := schedule(t, pacedStream("a", 1), 3*time.Second, 500*time.Millisecond)
+	if len(all) < 100 || len(all) > 102 {
+		t.Errorf("%d begun in half a second at 200/s", len(all))
 	}
-	if r.count(func(s timeline.Sample) bool { return s.Start-s.Due > time.Second && !s.Saturated }) != 0 {
-		t.Error("the late one isn't saturated")
+	for i, x := range all {
+		// The first tells of 3 s; the next slots are those of now.
+		if i == 0 && (x.seq != 0 || x.at-x.due < 2*time.Second) || i > 0 && (x.seq != 599+int64(i) || x.at-x.due > 5*time.Millisecond) {
+			t.Errorf("number %d: %+v", i, x)
+		}
+	}
+	// What is less behind is caught up with, all of it.
+	for i, x := range schedule(t, pacedStream("a", 1), maxLate, 500*time.Millisecond) {
+		if x.seq != int64(i) {
+			t.Errorf("number %d: %+v", i, x)
+		}
+	}
+}
+
+// An attempt that begins later than is tolerated says so.
+func TestSaturated(t *testing.T) {
+	noLeaks(t)
+	addr, _ := serve(t, load.HTTP1, backend)
+	s := testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get})
+	st, r := idleStream(t, s, 0)
+	for i, late := range []time.Duration{0, s.Tolerance / 2, s.Tolerance + 1} {
+		st.attempt(timeline.Monotonic()-late, int64(i))
+	}
+	for i, want := range []bool{false, false, true} {
+		if x := r.all()[i]; x.Saturated != want || x.Outcome != timeline.OK {
+			t.Errorf("want saturated %v: %s", want, text(x))
+		}
 	}
 }
 
@@ -246,35 +317,35 @@ func TestFrozenGeneratorLeavesTheGap(t *testing.T) {
 func TestStopDrains(t *testing.T) {
 	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
 		for _, op := range []load.Op{load.Slow, load.Upload} {
-			noLeaks(t)
-			addr, _ := serve(t, backend)
+			g := noLeaks(t)
+			addr, held, release := holding(t, proto)
 			var r recording
-			s := testStream(addr, load.Profile{Protocol: proto, Conns: load.Reused, Op: op, Rate: 100, Takes: time.Second})
-			var started atomic.Int64
+			s := testStream(addr, load.Profile{Protocol: proto, Conns: load.Reused, Op: op, Rate: 100, Takes: 300 * time.Millisecond})
 			h, err := Generator{}.Start(t.Context(), s, r.emit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-time.After(500 * time.Millisecond)
+			g.Eventually(held.Load).WithTimeout(patience).Should(gomega.BeNumerically(">=", 20))
 			h.Stop()
 			h.Stop()
-			started.Store(int64(timeline.Monotonic()))
+			stopped := timeline.Monotonic()
 			select {
 			case <-h.Done():
-				t.Error("done, with requests of 1 s in flight")
+				t.Error("done, with requests in flight")
 			default:
 			}
-			<-h.Done()
+			// The bodies go on from here.
+			release()
+			ended(t, h)
 			samples := r.all()
-			if len(samples) < 10 {
-				t.Errorf("%d samples in half a second at 100/s", len(samples))
+			if len(samples) < 20 {
+				t.Errorf("%d samples of 20 requests at least", len(samples))
 			}
 			for _, s := range samples {
 				if s.Outcome != timeline.OK {
 					t.Errorf("cut by Stop: %s", text(s))
 				}
-				// The pacer may just have been waking up.
-				if s.Start > time.Duration(started.Load())+100*time.Millisecond {
+				if s.Due > stopped {
 					t.Errorf("begun after Stop: %s", text(s))
 				}
 			}
@@ -287,9 +358,11 @@ func TestCancelKills(t *testing.T) {
 	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
 		for _, op := range []load.Op{load.Get, load.Slow, load.Upload, load.Continue} {
 			t.Run(string(proto)+"/"+string(op), func(t *testing.T) {
-				noLeaks(t)
+				g := noLeaks(t)
 				quit := make(chan struct{})
-				addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				var came atomic.Int64
+				addr, _ := serve(t, proto, func(w http.ResponseWriter, r *http.Request) {
+					came.Add(1)
 					if op == load.Slow {
 						backend(w, r)
 						return
@@ -302,7 +375,7 @@ func TestCancelKills(t *testing.T) {
 				defer close(quit)
 				p := load.Profile{Protocol: proto, Conns: load.New, Op: op, Rate: 100}
 				if op != load.Get {
-					p.Takes = 30 * time.Second
+					p.Takes = work.MaxTakes // far longer than this test is patient
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -311,13 +384,9 @@ func TestCancelKills(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				<-time.After(300 * time.Millisecond)
+				g.Eventually(came.Load).WithTimeout(patience).Should(gomega.BeNumerically(">=", 5))
 				cancel()
-				select {
-				case <-h.Done():
-				case <-time.After(5 * time.Second):
-					t.Fatal("5 s after the cancel it still runs")
-				}
+				ended(t, h)
 				if n := len(r.all()); n < 5 {
 					t.Errorf("%d samples", n)
 				}

@@ -26,13 +26,17 @@ import (
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
+// patience bounds what is waited for. It costs nothing where all is well, and a
+// machine may stand still for seconds.
+const patience = time.Minute
+
 // noLeaks fails the test if it leaves goroutines behind.
 func noLeaks(t testing.TB) gomega.Gomega {
 	t.Helper()
 	g := gomega.NewWithT(t)
 	good := gleak.Goroutines()
 	t.Cleanup(func() {
-		g.Eventually(gleak.Goroutines).WithTimeout(5 * time.Second).WithPolling(20 * time.Millisecond).
+		g.Eventually(gleak.Goroutines).WithTimeout(patience).WithPolling(20 * time.Millisecond).
 			ShouldNot(gleak.HaveLeaked(good))
 	})
 	return g
@@ -69,16 +73,27 @@ func backend(w http.ResponseWriter, r *http.Request) {
 	_, _ = work.Send(r.Context(), flushing{w}, id, job.Bytes, job.Takes)
 }
 
-// serve runs a net/http server for HTTP/1.1 and h2c until the test ends, and
-// counts its connections.
-func serve(t testing.TB, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
+// serve runs a server of a protocol until the test ends, and counts its
+// connections.
+func serve(t testing.TB, proto load.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
-	l := listen(t)
-	var p http.Protocols
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
 	opened = new(atomic.Int64)
-	srv := &http.Server{Handler: h, Protocols: &p, ConnState: func(_ net.Conn, s http.ConnState) {
+	if proto == load.H2C {
+		var open sync.Map
+		addr = accept(t, func(_ int, c *net.TCPConn) {
+			opened.Add(1)
+			open.Store(c, nil)
+			defer open.Delete(c)
+			if p, err := newPeer(c); err == nil {
+				p.handle(h)
+			}
+		})
+		// Before accept's own cleanup, which waits for them.
+		t.Cleanup(func() { open.Range(func(c, _ any) bool { _ = c.(net.Conn).Close(); return true }) })
+		return addr, opened
+	}
+	l := listen(t)
+	srv := &http.Server{Handler: h, ConnState: func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			opened.Add(1)
 		}
@@ -136,7 +151,7 @@ func testStream(addr string, p load.Profile) load.Stream {
 	return load.Stream{
 		Name: p.Key(), Profile: p, Addr: addr,
 		// Generous: the machine may be busy, and only some tests are about time.
-		Tolerance: 5 * time.Second, Timeout: 10 * time.Second, Seed: 1,
+		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
 }
 
@@ -171,30 +186,109 @@ func (r *recording) count(ok func(timeline.Sample) bool) int {
 // record runs a stream until n samples have come, stops it and waits.
 func record(t testing.TB, s load.Stream, n int) []timeline.Sample {
 	t.Helper()
+	return recordUntil(t, s, func(all []timeline.Sample) bool { return len(all) >= n })
+}
+
+// recordUntil runs a stream until its samples are enough, stops it and waits.
+func recordUntil(t testing.TB, s load.Stream, enough func(all []timeline.Sample) bool) []timeline.Sample {
+	t.Helper()
 	var r recording
-	enough := make(chan struct{})
+	done := make(chan struct{})
 	var once sync.Once
 	h, err := Generator{}.Start(t.Context(), s, func(s timeline.Sample) {
 		r.emit(s)
-		if len(r.all()) >= n {
-			once.Do(func() { close(enough) })
+		if enough(r.all()) {
+			once.Do(func() { close(done) })
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-enough:
-	case <-time.After(20 * time.Second):
-		t.Errorf("%d samples in 20 s, want %d", len(r.all()), n)
+	case <-done:
+	case <-time.After(patience):
+		t.Errorf("the %d samples of %v are not enough", len(r.all()), patience)
 	}
 	h.Stop()
+	ended(t, h)
+	return r.all()
+}
+
+// ended waits until a stream is done: at the latest, all its attempts have
+// taken too long by then.
+func ended(t testing.TB, h load.Handle) {
+	t.Helper()
 	select {
 	case <-h.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("the stream did not end in 20 s")
+	case <-time.After(3 * patience):
+		t.Fatalf("the stream did not end in %v", 3*patience)
+	}
+}
+
+// idleStream is a stream that nobody paces: each attempt is the test's own. Its
+// pool opens so many connections before it uses one again, and is not swept.
+func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
+	t.Helper()
+	var r recording
+	st := &stream{Stream: s, ctx: t.Context(), dest: s.Addr, emit: r.emit, prefix: newPrefix(s.Name)}
+	var err error
+	if st.addr, err = check(s); err != nil {
+		t.Fatal(err)
+	}
+	st.form = newForm(s, s.Addr)
+	if s.Profile.Op == load.Lookup {
+		if st.inquiry, err = newInquiry(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(st.pumps.Wait) // behind the pool's end
+	if s.Profile.Conns == load.Reused {
+		st.pool = &pool{least: least, quit: make(chan struct{}), swept: make(chan struct{})}
+		close(st.pool.swept)
+		t.Cleanup(st.pool.close)
+	}
+	return st, &r
+}
+
+// inTurn makes n attempts, one after the other, and calls between from one to
+// the next.
+func inTurn(t testing.TB, s load.Stream, least, n int, between func(p *pool)) []timeline.Sample {
+	t.Helper()
+	st, r := idleStream(t, s, least)
+	for i := range n {
+		if i > 0 {
+			between(st.pool)
+		}
+		st.attempt(timeline.Monotonic(), int64(i))
 	}
 	return r.all()
+}
+
+// atOnce makes n attempts at the same time, each on a connection of its own.
+func atOnce(t testing.TB, s load.Stream, n int) []timeline.Sample {
+	t.Helper()
+	st, r := idleStream(t, s, n)
+	for i := range n {
+		st.attempts.Go(func() { st.attempt(timeline.Monotonic(), int64(i)) })
+	}
+	st.attempts.Wait()
+	return r.all()
+}
+
+// awaitIdle waits until all idle connections of a pool are in a state.
+func awaitIdle(t testing.TB, p *pool, want state) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() []state {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var other []state
+		for _, l := range p.idle {
+			if s := l.state(); s != want {
+				other = append(other, s)
+			}
+		}
+		return other
+	}).WithTimeout(patience).WithPolling(time.Millisecond).Should(gomega.BeEmpty())
 }
 
 // text is a sample for a failed test.
