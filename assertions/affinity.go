@@ -75,7 +75,7 @@ func AffinityMoves() Check {
 				stuck++
 				total += n
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
-					g.doubt("%s did not go on accepting until %s: of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name, from.tell(until))
+					g.doubt("%s did not go on accepting until %s: "+deadPod, t.Name, from.tell(until))
 				}
 				g.least("new connections that it alone served to the client before its deletion", t.Name, own, floorStuck)
 				g.least("new connections offered to the Service after P, during its termination", t.Name, n, floor)

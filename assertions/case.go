@@ -206,7 +206,6 @@ func describe(s timeline.Sample) string {
 	if what == "" {
 		what = string(s.Outcome)
 	}
-	stream, _, _ := strings.Cut(s.Stream, "@")
 	// A refusal is always the dial's, and a short body the body's.
 	switch s.Outcome {
 	case timeline.Refused, timeline.NoRoute, timeline.Truncated, timeline.Corrupt, timeline.Status:
@@ -215,7 +214,7 @@ func describe(s timeline.Sample) string {
 			what += " " + where
 		}
 	}
-	text := fmt.Sprintf("%s: %s, after %s", stream, what, (s.End - s.Start).Round(time.Millisecond))
+	text := fmt.Sprintf("%s: %s, after %s", kindOf(s), what, (s.End - s.Start).Round(time.Millisecond))
 	if s.Status != 0 && s.Outcome == timeline.Status {
 		text += fmt.Sprintf(", status %d", s.Status)
 	}

@@ -54,7 +54,7 @@ func NeverBelow(unavailable int) Check {
 				if below == nil {
 					continue
 				}
-				if missed := starved(c, below.at, at); missed != "" && !below.deleted {
+				if missed := g.starved(c, below.at, at); missed != "" && !below.deleted {
 					g.doubt("%s ceased to be ready while %s", below.pod, missed)
 				} else {
 					g.culprit(below.at, below.pod, "", "from here on fewer pods than the promised %d were ready, for %s: down to %d", promised(below.at), ms(at-below.at), below.fewest)

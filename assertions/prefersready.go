@@ -75,9 +75,9 @@ func PrefersReady() Check {
 				}
 				switch {
 				case last == 0:
-					g.doubt("%s accepted nothing after D: of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name)
+					g.doubt("%s accepted nothing after D: "+deadPod, t.Name)
 				case last < until:
-					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name, from.tell(until), from.tell(last))
+					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): "+deadPod, t.Name, from.tell(until), from.tell(last))
 				}
 				g.least("new connections offered to the Service from T_endpoint + P to the exit", t.Name, fresh, floor)
 				g.least("requests on reused connections offered to the Service from T_endpoint to the exit", t.Name, reused, floor)

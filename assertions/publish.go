@@ -93,7 +93,7 @@ func ReachesPublished() Check {
 				from := known.at + c.P
 				to, ok := acceptsUntil(c, t)
 				if !ok || to <= from {
-					g.doubt("%s was not seen to accept after T_endpoint + P: of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)", t.Name)
+					g.doubt("%s was not seen to accept after T_endpoint + P: "+deadPod, t.Name)
 					continue
 				}
 				g.span(from, to)

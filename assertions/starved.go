@@ -17,10 +17,7 @@ import (
 // starved makes everything late, the kubelets', kube-proxy's and the
 // controllers' work too: around such an instant it is a doubt.
 func (g *gather) late(c Case, at time.Duration, target, id, format string, args ...any) {
-	if g.schedule == nil {
-		g.schedule = scheduleOf(c.Timeline.Samples)
-	}
-	why := g.schedule.missed(at-c.P, at+c.P)
+	why := g.starved(c, at, at)
 	if why == "" {
 		g.culprit(at, target, id, format, args...)
 		return
@@ -60,8 +57,11 @@ func (c Case) drainsBegin(at time.Duration) bool {
 // else can be blamed for it. A generator that stood still for more than a second
 // leaves out what it should have sent meanwhile: what is missing between two
 // requests of a stream, by their numbers, was missed too.
-func starved(c Case, from, to time.Duration) string {
-	return scheduleOf(c.Timeline.Samples).missed(from-c.P, to+c.P)
+func (g *gather) starved(c Case, from, to time.Duration) string {
+	if g.schedule == nil {
+		g.schedule = scheduleOf(c.Timeline.Samples)
+	}
+	return g.schedule.missed(from-c.P, to+c.P)
 }
 
 // longestGap is how far around a stretch its streams are looked for: what

@@ -44,10 +44,10 @@ func TestStarved(t *testing.T) {
 			tl.Sort()
 			c := Case{Timeline: tl, P: 3 * sec}
 			at := 20*sec + x.still/2
-			if got := starved(c, at, at); (got != "") != x.want {
+			if got := new(gather).starved(c, at, at); (got != "") != x.want {
 				t.Errorf("starved: %q, want it: %v", got, x.want)
 			}
-			if got := starved(c, 50*sec, 50*sec); got != "" {
+			if got := new(gather).starved(c, 50*sec, 50*sec); got != "" {
 				t.Errorf("starved long after: %q", got)
 			}
 		})

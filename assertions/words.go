@@ -11,3 +11,6 @@ func plural(n int, one, many string) string {
 	}
 	return strconv.Itoa(n) + " " + many
 }
+
+// deadPod is why nothing is judged of a pod that stopped accepting too early.
+const deadPod = "of a pod that is dead nothing can be shown (see pod.accept-after-sigterm)"

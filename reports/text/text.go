@@ -64,9 +64,10 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	p.timing()
 	p.verdict()
 	// The words that were used are explained before their first use.
-	if used := string(p.b.Bytes()[top:]); Legend(used) != "" {
+	used := string(p.b.Bytes()[top:])
+	if legend := Legend(used); legend != "" {
 		p.b.Truncate(top)
-		p.f("%s\n%s\n%s", p.paint(bold, "The words"), Legend(used), used)
+		p.f("%s\n%s\n%s", p.paint(bold, "The words"), legend, used)
 	}
 	if _, err := w.Write(p.b.Bytes()); err != nil {
 		return fmt.Errorf("write the report as text: %w", err)
