@@ -9,7 +9,8 @@ KUBE_PROXY ?= iptables
 IP      ?=
 PROFILE ?= ci
 # kind: a cluster that the suite makes; cluster: the one that KUBECONFIG names;
-# auto: kind.
+# host: processes on this machine; auto: kind where a container engine answers,
+# host elsewhere.
 STAGE   ?= auto
 # Behaviours with one of these labels; none: all. core is the quick look.
 LABELS  ?=
@@ -19,10 +20,9 @@ ARGS    ?=
 SHELL := /bin/bash
 GO    ?= go
 cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY) $(if $(IP),--ip $(IP))
-stage := $(if $(filter auto,$(STAGE)),kind,$(STAGE))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance conformance-full test race meta meta-full up down cleanup node-image generate verify lint bench build bin/lastcall
+.PHONY: help engine conformance conformance-full test race meta meta-full up down cleanup node-image generate verify lint bench bench-peers build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,12 +31,23 @@ help: ## this list
 engine: ## install and start a container engine, where none answers
 	@$(GO) run ./kind/engine
 
-conformance: ## run the suite and write its report (STAGE=kind makes a cluster for it)
-ifeq ($(stage),kind)
-	@docker info >/dev/null 2>&1 || { echo 'make conformance: no container engine answers here; run `make engine`, or point DOCKER_HOST at one that does' >&2; exit 2; }
-endif
-	@$(MAKE) --no-print-directory bin/lastcall
-	bin/lastcall run --stage $(stage) $(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE) $(if $(filter kind,$(stage)),$(cluster)) $(ARGS)
+# Which stage it is, is found out when it begins: `make engine conformance` has
+# made an engine by then.
+define run
+	@stage=$(STAGE); engine=; ! docker info >/dev/null 2>&1 || engine=1; \
+	if [ "$$stage" = auto ]; then \
+		stage=kind; \
+		[ -n "$$engine" ] || { stage=host; echo 'make $@: no container engine answers here, so it is the host stage: no cluster (`make engine` sets one up)' >&2; }; \
+	elif [ "$$stage" = kind ] && [ -z "$$engine" ]; then \
+		echo 'make $@: no container engine answers here; run `make engine`, point DOCKER_HOST at one that does, or use STAGE=host' >&2; exit 2; \
+	fi; \
+	$(MAKE) --no-print-directory bin/lastcall || exit; \
+	if [ "$$stage" = kind ]; then set -- $(cluster); else set --; fi; \
+	set -x; bin/lastcall run --stage $$stage $(1) "$$@" $(ARGS)
+endef
+
+conformance: ## run the suite and write its report: on a cluster, or on this host where no engine answers
+	$(call run,$(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE))
 
 # One directory for each version, mode and family. What has a report is left as
 # it is, so that this takes up where it stopped; what was begun and not ended is
@@ -63,11 +74,11 @@ race: ## the tests of what is concurrent, with the race detector (needs a C comp
 
 # What each fault must do stands in suites/meta/expected, written before the
 # first run with it.
-meta: bin/lastcall ## prove the suite: each behaviour under its first fault
-	bin/lastcall run --stage kind --matrix diagonal $(cluster) $(ARGS)
+meta: ## prove the suite: each behaviour under its first fault
+	$(call run,--matrix diagonal)
 
-meta-full: bin/lastcall ## prove the suite: each fault in every scenario of the behaviours that name it
-	bin/lastcall run --stage kind --matrix full $(cluster) $(ARGS)
+meta-full: ## prove the suite: each fault in every scenario of the behaviours that name it
+	$(call run,--matrix full)
 
 up: bin/lastcall ## bring a cluster up and leave it running
 	bin/lastcall up $(cluster)
@@ -97,6 +108,14 @@ lint: ## golangci-lint and actionlint, at the versions in .tools/go.mod
 
 bench: ## benchmarks of what samples and judges
 	$(GO) test -run '^$$' -bench . -benchmem ./load/... ./assertions/... ./suites/behaviour/...
+
+# The peers stand in a go.mod of their own; wrk and h2load are Debian's. By hand,
+# with other settings: go run ./load/bench -h.
+bench-peers: ## measure the probe beside fortio, hey, vegeta, wrk and h2load: half an hour, for docs/benchmarks.md
+	@mkdir -p bin/peers
+	$(GO) build -modfile=.tools/peers.mod -o bin/peers/ github.com/rakyll/hey github.com/tsenart/vegeta/v12
+	$(GO) build -o bin/bench ./load/bench
+	bin/bench -tools bin/peers -out docs/benchmarks.md $(ARGS)
 
 build: ## cross-compile the CLI into dist/
 	@mkdir -p dist

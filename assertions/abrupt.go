@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -51,6 +52,22 @@ func SeesAbruptDeath() Check {
 	}
 }
 
+// StandInTakes is how long what stands in for other requests takes.
+const StandInTakes = 2 * time.Second
+
+// StandInOp is the operation that shows a death for a short one on connections
+// that are kept, by their names in load.
+func StandInOp(op string) (longer string, short bool) {
+	switch op {
+	case "get":
+		return "slow", true
+	case "grpc-unary":
+		return "grpc-server", true
+	default:
+		return "", false
+	}
+}
+
 // StandIn is the stream whose eyes are tested for a stream's: a short request
 // is hardly ever in flight at the instant of a kill, and a decent client
 // notices the end of an idle connection before it writes on it. So for a
@@ -58,17 +75,41 @@ func SeesAbruptDeath() Check {
 // and for very long ones, which would keep everybody waiting, shorter ones.
 func StandIn(key string) string {
 	kind, delay, _ := strings.Cut(key, "/delay=")
-	client, _, slow := strings.Cut(kind, "/slow/")
-	if !slow {
-		if client, slow = strings.CutSuffix(kind, "/get"); !slow || !strings.HasSuffix(client, "/reused") {
+	var in string
+	if client, op, long := longOp(kind); long {
+		in = client + op
+	} else if client, op, kept := strings.Cut(kind, "/reused/"); kept {
+		longer, short := StandInOp(op)
+		if !short {
 			return key
 		}
+		in = client + "/reused/" + longer + "/"
+	} else {
+		return key
 	}
-	in := client + "/slow/2s"
+	in += StandInTakes.String()
 	if delay != "" {
 		in += "/delay=" + delay
 	}
 	return in
+}
+
+// Long says whether a stream's requests take so long that in the control others
+// of the same kind stand in for them.
+func Long(key string) bool {
+	_, _, long := longOp(key)
+	return long
+}
+
+// longOp cuts a stream's name before its operation and behind it, if that is one
+// that a shorter one stands in for.
+func longOp(key string) (client, op string, long bool) {
+	for _, op := range []string{"/slow/", "/post/", "/websocket/", "/half-header/", "/talk/", "/grpc-server/", "/grpc-bidi/"} {
+		if client, _, long := strings.Cut(key, op); long {
+			return client, op, true
+		}
+	}
+	return "", "", false
 }
 
 // Sighted counts, for each stream by its profile's key, the failures within P
@@ -108,8 +149,14 @@ func Sighted(c Case) map[string]int {
 }
 
 // absent says whether a sample is of a flow that can't see a death as a
-// failure (load.Profile.Sights): a lookup, or a look at a health check port.
-func absent(s timeline.Sample) bool { return asks(s) || Scouts(s) }
+// failure (load.Profile.Sights): a lookup, a look at a health check port, or a
+// connection that is held.
+func absent(s timeline.Sample) bool { return asks(s) || Scouts(s) || held(s) }
+
+// held says whether a sample is the begin of a connection that is then held, and
+// mute whether nothing was ever said on it: no ledger has that.
+func held(s timeline.Sample) bool { return word(s, 3) == "idle" || mute(s) }
+func mute(s timeline.Sample) bool { return word(s, 3) == "mute" }
 
 // Scouts says whether a sample is of the suite's own look at the way there
 // (suites/cluster/scout.go), which dials no more when the load begins: a dial of

@@ -23,6 +23,12 @@ type Case struct {
 	// P is the propagation window: how long the service network may take to
 	// stop sending new connections to an endpoint that terminates.
 	P time.Duration
+	// MinDrain is how long after D an instance is to accept at least, where the
+	// recording is of a system that has such a time; 0: nobody said.
+	MinDrain time.Duration
+	// Deadline is when, counted from D, an instance cuts what is left, where the
+	// recording is of a system that has such a time; 0: nobody said.
+	Deadline time.Duration
 	// Terminations are the instances that went away, in order of their D.
 	Terminations []Termination
 	// Steady is when the steady gate opened; Disturbed when the first
@@ -110,24 +116,27 @@ func (g *gather) culprit(at time.Duration, target, id, format string, args ...an
 	g.finding.Culprits = append(g.finding.Culprits, spec.Culprit{At: at, Target: target, ID: id, Text: fmt.Sprintf(format, args...)})
 }
 
-func (g *gather) count(name string, n, floor int) {
-	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Name: name, N: n, Floor: floor})
+func (g *gather) count(name string, n, floor int) { g.countOf("", name, n, floor) }
+
+// countOf is count for one of several.
+func (g *gather) countOf(of, name string, n, floor int) {
+	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Of: of, Name: name, N: n, Floor: floor})
 }
 
 // least counts one termination's evidence: the finding keeps the termination
 // that has the least of it, because each has to reach the floor.
-func (g *gather) least(name, target string, n, floor int) {
-	for i := range g.finding.Evidence {
-		c := &g.finding.Evidence[i]
-		if !strings.HasPrefix(c.Name, name+", ") {
-			continue
-		}
-		if n < c.N {
-			c.Name, c.N = name+", the fewest at "+target, n
-		}
-		return
+func (g *gather) least(name, target string, n, floor int) { g.leastOf("", name, target, n, floor) }
+
+// leastOf is least for one of several.
+func (g *gather) leastOf(of, name, target string, n, floor int) {
+	all := g.finding.Evidence
+	i := slices.IndexFunc(all, func(c spec.Count) bool { return c.Of == of && c.Name == name && c.At != "" })
+	switch {
+	case i < 0:
+		g.finding.Evidence = append(all, spec.Count{Of: of, Name: name, At: target, N: n, Floor: floor})
+	case n < all[i].N:
+		all[i].At, all[i].N = target, n
 	}
-	g.count(name+", the fewest at "+target, n, floor)
 }
 
 func (g *gather) doubt(format string, args ...any) {
@@ -163,7 +172,7 @@ func (g *gather) conclude(passed, broken string) spec.Finding {
 			if c.Floor == 1 {
 				are = "is"
 			}
-			g.doubt("%s: %d, and at least %d %s needed", c.Name, c.N, c.Floor, are)
+			g.doubt("%s: %d, and at least %d %s needed", c.What(), c.N, c.Floor, are)
 		}
 	}
 	switch {
@@ -200,6 +209,7 @@ func describe(s timeline.Sample) string {
 		timeline.GoAway:        "stream not processed (GOAWAY)",
 		timeline.RefusedStream: "stream refused (REFUSED_STREAM)",
 		timeline.StreamReset:   "stream reset",
+		timeline.CloseFrame:    "WebSocket closed",
 		timeline.Malformed:     "protocol broken",
 		timeline.Cancelled:     "cut by the suite itself",
 	}[s.Outcome]
@@ -215,10 +225,16 @@ func describe(s timeline.Sample) string {
 		}
 	}
 	text := fmt.Sprintf("%s: %s, after %s", kindOf(s), what, (s.End - s.Start).Round(time.Millisecond))
-	if s.Status != 0 && s.Outcome == timeline.Status {
+	switch {
+	case s.GRPC != "":
+		text += ", grpc-status " + s.GRPC
+	case s.Status != 0 && s.Outcome == timeline.Status:
 		text += fmt.Sprintf(", status %d", s.Status)
 	}
-	if s.Outcome == timeline.Truncated {
+	switch {
+	case isCall(s) && s.Want > 0:
+		text += fmt.Sprintf(", %d of %d messages", s.Got, s.Want)
+	case s.Outcome == timeline.Truncated:
 		text += fmt.Sprintf(", %d of %d bytes", s.Got, s.Want)
 	}
 	return text

@@ -112,10 +112,14 @@ type collapse struct {
 	unserving, closed time.Duration
 }
 
-// collapsed derives the clock. What it lacks is a doubt, and makes the window
-// that it bounds empty.
-func (g *gather) collapsed(c Case) collapse {
-	w := collapse{from: c.Disturbed}
+// collapsed derives the clock, where anything terminated. What it lacks is a
+// doubt, and makes the window that it bounds empty.
+func (g *gather) collapsed(c Case) (w collapse, ok bool) {
+	g.needTerminations(c)
+	if len(c.Terminations) == 0 {
+		return w, false
+	}
+	w = collapse{from: c.Disturbed}
 	pods := map[string]bool{}
 	for i, t := range c.Terminations {
 		pods[t.UID] = true
@@ -127,7 +131,7 @@ func (g *gather) collapsed(c Case) collapse {
 		unserving, sawUnserving := unservingSince(c, t)
 		if !sawClosed || !sawUnready || !sawUnserving {
 			g.doubt("nobody saw when %s stopped serving and accepting", t.Name)
-			return collapse{}
+			return collapse{}, true
 		}
 		serves := min(unready, closed)
 		if i == 0 {
@@ -140,9 +144,9 @@ func (g *gather) collapsed(c Case) collapse {
 	w.closed -= endMargin
 	if readyBeside(c.Timeline, pods, mainService, w.known.at) {
 		g.doubt("not all endpoints terminated: another one was ready")
-		return collapse{}
+		return collapse{}, true
 	}
-	return w
+	return w, true
 }
 
 // way is one way to the pods: a path, and the node that it leads through where

@@ -107,16 +107,13 @@ func DrainsInPlace() Check {
 		Expected: "every new connection to the pod in [D, D+P] is served, and every request that was in flight at D ends whole",
 		Floors: []Floor{
 			{Name: "per drain call: new connections dialled at the pod in [D, D+P]", N: floorNew},
-			{Name: "per drain call and kind of request: in flight at D", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
-			{Name: "per drain call: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+			{Name: "per drain call and kind of request: in flight at D", N: floorInflight, Reason: atOneInstant},
+			keptUncounted("per drain call"),
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
-			kinds := slowStreams(c.Timeline)
-			if len(kinds) == 0 {
-				g.doubt("no slow requests were sent to the pods")
-			}
+			kinds := g.slowKinds(c)
 			rs := comebacks(c)
 			all, lost, hit := 0, 0, 0
 			for _, r := range rs {

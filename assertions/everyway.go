@@ -33,16 +33,13 @@ func EveryWayDrains() Check {
 		Floors: []Floor{
 			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
 			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
-			{Name: "per way and kind of request: in flight at D", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
-			{Name: "per way: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+			{Name: "per way and kind of request: in flight at D", N: floorInflight, Reason: atOneInstant},
+			keptUncounted("per way"),
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
-			kinds := slowStreams(c.Timeline)
-			if len(kinds) == 0 {
-				g.doubt("no slow requests were sent to the pods")
-			}
+			kinds := g.slowKinds(c)
 			ended, dialled := map[string]int{}, map[string]int{}
 			all, lost, hit := 0, 0, 0
 			grace := graceOf(c, ways[0])
@@ -73,9 +70,9 @@ func EveryWayDrains() Check {
 					continue
 				}
 				dialled[way]++
-				g.least(way+": new connections in [D, D+P]", t.Name, fresh.sound, floorNew)
+				g.leastOf(way, "new connections in [D, D+P]", t.Name, fresh.sound, floorNew)
 				for _, k := range kinds {
-					g.least(way+": "+k+" in flight at D", t.Name, inflight[k], floorInflight)
+					g.leastOf(way, k+" in flight at D", t.Name, inflight[k], floorInflight)
 				}
 			}
 			g.needTerminations(c)

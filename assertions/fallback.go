@@ -28,11 +28,10 @@ func FallsBack() Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
+			w, ok := g.collapsed(c)
+			if !ok {
 				return g.conclude("", "")
 			}
-			w := g.collapsed(c)
 			g.span(w.from, w.until)
 			all, lost := 0, 0
 			for _, way := range waysTo(c.Terminations) {
@@ -53,8 +52,8 @@ func FallsBack() Check {
 						g.lost(c, s, way.String(), "%s, %s before the first pod stopped serving: %s", w.known.tell(s.Start), ms(w.until-s.Start), describe(s))
 					}
 				}
-				g.count(way.String()+": new connections offered while all pods served", n, floor)
-				g.count(way.String()+": new connections offered after T_endpoint + P, while all pods served", after, floorAfter)
+				g.countOf(way.String(), "new connections offered while all pods served", n, floor)
+				g.countOf(way.String(), "new connections offered after T_endpoint + P, while all pods served", after, floorAfter)
 			}
 			g.policies(c, w)
 			g.finding.Cause = "kube-proxy, or what stands in for it, was not told of the terminating endpoints, or does not fall back on them: a controller that removes an endpoint from its slice at the deletion, or a data plane that reads `ready` alone."
@@ -115,11 +114,10 @@ func NeverUnready() Check {
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
+			w, ok := g.collapsed(c)
+			if !ok {
 				return g.conclude("", "")
 			}
-			w := g.collapsed(c)
 			from := w.unserving + c.P
 			g.span(from, w.closed)
 			served := servers(c.Timeline)
@@ -152,7 +150,7 @@ func NeverUnready() Check {
 					reached++
 					g.late(c, s.Start, way.String(), s.ID, "T(serving=false) + %s: a new connection was let through to a pod that says it does not serve", ms(s.Start-w.unserving))
 				}
-				g.count(way.String()+": new connections offered while no pod served", n, floor)
+				g.countOf(way.String(), "new connections offered while no pod served", n, floor)
 			}
 			for _, t := range c.Terminations {
 				last, _, n := listener(c, t, from)

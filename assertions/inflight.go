@@ -20,15 +20,12 @@ func CompletesInflight() Check {
 		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the backends' own ledger says so too",
 		Floors: []Floor{{
 			Name: "per termination and kind of request: in flight at D", N: floor,
-			Reason: "what is in flight at one instant is rate times duration, not a count over a window: 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
+			Reason: atOneInstant + ": 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
-			kinds := slowStreams(c.Timeline)
-			if len(kinds) == 0 {
-				g.doubt("no slow requests were sent to the pods")
-			}
+			kinds := g.slowKinds(c)
 			total, lost, hit := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
@@ -101,6 +98,16 @@ func wholeIDs(tl *timeline.Timeline) map[string]bool {
 		}
 	}
 	return whole
+}
+
+// slowKinds are the kinds of slow requests to the instances. That there are none
+// is a doubt.
+func (g *gather) slowKinds(c Case) []string {
+	kinds := slowStreams(c.Timeline)
+	if len(kinds) == 0 {
+		g.doubt("no slow requests were sent to the pods")
+	}
+	return kinds
 }
 
 // slowStreams are the kinds of slow direct streams in the recording, sorted.

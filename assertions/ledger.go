@@ -100,7 +100,7 @@ func Reconcile(tl *timeline.Timeline) Reconciliation {
 		}
 	}
 	for _, s := range tl.Samples {
-		if asks(s) {
+		if asks(s) || mute(s) {
 			continue
 		}
 		r.Attempts++

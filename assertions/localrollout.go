@@ -3,6 +3,8 @@
 package assertions
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,32 +71,37 @@ func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
 	return 0
 }
 
-// noBackend says why the suite's own load balancer had taken its last node out
-// when a request came that failed: "" if it had one in, or if the last one went
-// because its health check port had answered so. That is the system's own word,
-// and no look that failed for want of CPU.
+// noBackend says why the suite's own load balancer had nobody left in when a
+// request came that failed: "" if it had somebody, or if each had gone because its
+// health said so. That is the system's own word, and no look that failed for want
+// of CPU.
 func noBackend(tl *timeline.Timeline, s timeline.Sample) string {
 	if word(s, 0) != pathBalanced || !s.New() {
 		return ""
 	}
-	in := map[string]bool{}
-	why := ""
+	in, out := map[string]bool{}, map[string]string{}
+	none := false
 	for _, e := range tl.EventsOf(timeline.Balancer, "") {
-		// It picks a node when it accepts, a moment after the begin.
-		if e.At > min(s.End, s.Start+endMargin) || e.At > s.Start && why != "" {
+		// It picks one when it accepts, a moment after the begin.
+		if e.At > min(s.End, s.Start+endMargin) || e.At > s.Start && none {
 			break
 		}
 		if e.Attrs["in"] == "true" {
-			in[e.Subject], why = true, ""
-			continue
+			in[e.Subject] = true
+			delete(out, e.Subject)
+		} else {
+			delete(in, e.Subject)
+			out[e.Subject] = e.Attrs["why"]
 		}
-		delete(in, e.Subject)
-		if len(in) == 0 {
-			why = e.Attrs["why"]
-		}
+		none = len(in) == 0
 	}
-	if strings.HasPrefix(why, "status ") {
+	if !none {
 		return ""
 	}
-	return why
+	for _, subject := range slices.Sorted(maps.Keys(out)) {
+		if why := out[subject]; !strings.HasPrefix(why, "status ") {
+			return why
+		}
+	}
+	return ""
 }

@@ -66,7 +66,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
 			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
 			{Name: "per termination: requests on kept connections to the pod", N: 0, Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; those that are opened for it are judged"},
-			{Name: "per termination: requests in flight at the pod when the API server went", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per termination: requests in flight at the pod when the API server went", N: floorInflight, Reason: atOneInstant},
 			{Name: "per termination: new connections offered to the Service from the outage on", N: 200},
 			{Name: "per termination: requests on reused connections offered to the Service from the outage on", N: 200},
 		},

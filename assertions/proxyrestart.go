@@ -47,18 +47,17 @@ func SurvivesProxyRestart() Check {
 		Expected: "requests that were begun before the restart end whole, and new connections are served by the terminating pods until the first of them stops serving",
 		Floors: []Floor{
 			{Name: "kube-proxies replaced in mid drain", N: 1, Reason: "one act on each node"},
-			{Name: "per restart: requests that were in flight from before it until the successor was ready, and ended whole", N: floorFlows, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per restart: requests that were in flight from before it until the successor was ready, and ended whole", N: floorFlows, Reason: atOneInstant},
 			{Name: "requests offered to the Service on the stream of kept connections, since the first restart", N: floorKept, Reason: "a conformant server says Connection: close from D on, so what this stream offers after it is one request on each connection"},
 			{Name: "new connections offered to the Service after the last successor was ready + P", N: floorAfter, Reason: "the restart takes as long as it takes; a proxy that lost the terminating endpoints loses each connection"},
 			{Name: "new connections that were turned away after T(serving=false) + P, while the pods accepted", N: floorAway, Reason: "shows that the successor writes rules: the old one's stay in the kernel, and would serve forever"},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
+			w, ok := g.collapsed(c)
+			if !ok {
 				return g.conclude("", "")
 			}
-			w := g.collapsed(c)
 			g.span(w.from, w.until)
 			rs := replacements(c.Timeline)
 			first, last := g.inMidDrain(c, w, rs)

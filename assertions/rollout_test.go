@@ -611,7 +611,14 @@ func TestDelayedStreams(t *testing.T) {
 		{"service/http1/new/get", sec, "service/http1/new/get"},
 		{"service/http1/reused/get", sec, "service/http1/reused/slow/2s"},
 		{"service/http1/reused/get/delay=20ms", 1040 * time.Millisecond, "service/http1/reused/slow/2s/delay=20ms"},
+		{"direct/tcp/new/talk/12s", 13 * sec, "direct/tcp/new/talk/2s"},
 		{"direct/h2c/reused/slow/2s", 3 * sec, "direct/h2c/reused/slow/2s"},
+		{"direct/http1/new/websocket/4s", 5 * sec, "direct/http1/new/websocket/2s"},
+		{"direct/http1/new/half-header/4s", 5 * sec, "direct/http1/new/half-header/2s"},
+		{"direct/h2c/reused/grpc-unary", sec, "direct/h2c/reused/grpc-server/2s"},
+		{"direct/h2c/new/grpc-unary", sec, "direct/h2c/new/grpc-unary"},
+		{"direct/h2c/reused/grpc-server/3s", 4 * sec, "direct/h2c/reused/grpc-server/2s"},
+		{"direct/h2/reused/grpc-bidi/3s/delay=20ms", 4040 * time.Millisecond, "direct/h2/reused/grpc-bidi/2s/delay=20ms"},
 		{"direct/h2c/reused/slow/2s/delay=20ms", 3040 * time.Millisecond, "direct/h2c/reused/slow/2s/delay=20ms"},
 	} {
 		if got := Patience(timeline.Sample{Stream: row.stream + "@x"}); got != row.patience {

@@ -176,9 +176,14 @@ func (s *scene) clone() *scene {
 	return &c
 }
 
+// minDrain is the minimum that a scene's instances are given.
+const minDrain = 3 * sec
+
 func (s *scene) run(k Check) spec.Finding {
 	s.tl.Sort()
-	return k.Run(NewCase(&s.tl, s.p))
+	c := NewCase(&s.tl, s.p)
+	c.MinDrain, c.Deadline = minDrain, wireLasts
+	return k.Run(c)
 }
 
 func fail(x *timeline.Sample, o timeline.Outcome) {

@@ -22,16 +22,13 @@ func IgnoresSecondSignal() Check {
 		Floors: []Floor{
 			{Name: "second SIGTERMs", N: 1, Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged"},
 			{Name: "per second SIGTERM: new connections dialled at the pod within P of it", N: floorNew},
-			{Name: "per second SIGTERM and kind of request: in flight at it", N: floorInflight, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
-			{Name: "per second SIGTERM: requests on kept connections", N: 0, Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on"},
+			{Name: "per second SIGTERM and kind of request: in flight at it", N: floorInflight, Reason: atOneInstant},
+			keptUncounted("per second SIGTERM"),
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
-			kinds := slowStreams(c.Timeline)
-			if len(kinds) == 0 {
-				g.doubt("no slow requests were sent to the pods")
-			}
+			kinds := g.slowKinds(c)
 			gap := watchGap(c.Timeline, "endpointslices")
 			for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
 				if e.Attrs["what"] == secondSigterm && e.Attrs["error"] != "" {

@@ -29,11 +29,21 @@ func (g *gather) late(c Case, at time.Duration, target, id, format string, args 
 }
 
 // lost is a request that failed. One that got no answer in time blames somebody
-// for when, and so does a dial through the Service that reached nobody when no
-// pod was within P of its drain's begin: the service network was late. Every
-// other failure is one on any machine.
+// for when, and so does one through the Service that reached nobody when no
+// pod was within P of its drain's begin, because the service network was late,
+// or when no endpoint was ready and one had ceased to serve that was not on its
+// way out, because all readiness probes were. Every other failure is one on any
+// machine.
 func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...any) {
-	nobody := (s.Outcome == timeline.Refused || s.Outcome == timeline.NoRoute) && throughService(s) && !c.drainsBegin(s.Start)
+	nobody := false
+	if throughService(s) {
+		switch s.Outcome {
+		case timeline.Refused, timeline.NoRoute:
+			nobody = !c.drainsBegin(s.Start) || c.nobodyServes(s)
+		case timeline.Reset, timeline.Closed: // as a balancer says it, to who only reads, and to who still sends
+			nobody = s.Nth <= 1 && s.First == 0 && c.nobodyServes(s)
+		}
+	}
 	if s.Outcome == timeline.Timeout || nobody {
 		g.late(c, s.Start, target, s.ID, format, args...)
 		return
@@ -49,6 +59,38 @@ func (c Case) drainsBegin(at time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// nobodyServes says whether no endpoint was ready, and one had ceased to serve
+// that did not terminate, at some time from P before a request's begin, which is
+// how late the service network may be, to its end.
+func (c Case) nobodyServes(s timeline.Sample) bool {
+	type state struct{ serving, terminating bool }
+	is := map[string]state{}
+	none := false
+	for _, e := range c.Timeline.Events {
+		if e.At > s.End {
+			break
+		}
+		if none && e.At >= s.Start-c.P {
+			return true // and it was so until now
+		}
+		switch e.Kind {
+		case timeline.Endpoint:
+			is[e.Subject] = state{e.Attrs["serving"] == "true", e.Attrs["terminating"] == "true"}
+		case timeline.EndpointGone:
+			delete(is, e.Subject)
+		default:
+			continue
+		}
+		ready, lapsed := false, false
+		for _, x := range is {
+			ready = ready || x.serving && !x.terminating
+			lapsed = lapsed || !x.serving && !x.terminating
+		}
+		none = lapsed && !ready
+	}
+	return none
 }
 
 // starved says how much of its schedule the generator missed around a stretch

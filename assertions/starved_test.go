@@ -124,3 +124,59 @@ func TestLost(t *testing.T) {
 		})
 	}
 }
+
+// Where all readiness probes were late at once, nobody serves, and a reset
+// through the Service is nobody's: the balancer has nowhere to send it.
+func TestLostWhereNobodyServes(t *testing.T) {
+	serving := func(at time.Duration, uid, is string) timeline.Event {
+		return timeline.Event{At: at, Kind: timeline.Endpoint, Subject: uid, Attrs: map[string]string{"serving": is}}
+	}
+	both := []timeline.Event{serving(0, "uid-a", "true"), serving(0, "uid-b", "true")}
+	out := append(both[:2:2], serving(4*sec, "uid-a", "false"), serving(4*sec+1, "uid-b", "false"))
+	back := append(out[:4:4], serving(6*sec, "uid-b", "true"))
+	ending := timeline.Event{At: 4*sec + 1, Kind: timeline.Endpoint, Subject: "uid-b", Attrs: map[string]string{"serving": "true", "terminating": "true"}}
+	last := append(both[:2:2], serving(4*sec, "uid-a", "false"), ending)
+	all := append(both[:1:1], ending)
+	all[0].Attrs = map[string]string{"serving": "false", "terminating": "true"}
+	gone := append(both[:2:2], serving(4*sec, "uid-a", "false"), timeline.Event{At: 4*sec + 1, Kind: timeline.EndpointGone, Subject: "uid-b"})
+	for name, x := range map[string]struct {
+		events  []timeline.Event
+		starved bool
+		answers time.Duration
+		want    spec.Verdict
+	}{
+		"one serves":               {both, true, 0, spec.Fail},
+		"nobody":                   {out, true, 0, spec.Inconclusive},
+		"nobody, and not starved":  {out, false, 0, spec.Fail},
+		"nobody, and half answer":  {out, true, 1, spec.Fail},
+		"nobody, on a kept one":    {out, true, -1, spec.Fail},
+		"nobody until just before": {back, true, 0, spec.Inconclusive},
+		"the other is gone":        {gone, true, 0, spec.Inconclusive},
+		"the other terminates":     {last, true, 0, spec.Inconclusive},
+		"both terminate":           {all, true, 0, spec.Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tl := &timeline.Timeline{Events: x.events}
+			for k := range 100 {
+				at := time.Duration(k) * sec / 10
+				tl.Samples = append(tl.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at + sec/10, Saturated: x.starved && k%2 == 0})
+			}
+			s := tl.Samples[70]
+			s.Outcome, s.First = timeline.Closed, x.answers
+			if x.answers < 0 {
+				s.First, s.Nth = 0, 2
+			}
+			var g gather
+			g.lost(Case{Timeline: tl, P: 3 * sec}, s, "uid-a", "%s", describe(s))
+			if f := g.conclude("", ""); f.Verdict != x.want {
+				t.Errorf("%s (%s), want %s", f.Verdict, f.Actual, x.want)
+			}
+		})
+	}
+	// Long after, they are all back.
+	var g gather
+	s := timeline.Sample{Stream: "service/http1/new/get", Start: 20 * sec, End: 20 * sec, Outcome: timeline.Reset}
+	if g.lost(Case{Timeline: &timeline.Timeline{Events: back}, P: 3 * sec}, s, "uid-a", "lost"); len(g.finding.Culprits) != 1 {
+		t.Error("a reset while somebody served was excused")
+	}
+}

@@ -18,13 +18,14 @@ const atTheDoor = 500 * time.Millisecond
 
 // underWay are the slow requests that an instance had in hand at some instant
 // between from and its exit: sent to its own address, on a connection that
-// stood, before its listener went. What it said that it did not take is none
+// stood, before its listener went, and not at their end by from, whenever their
+// clients heard of it. What it said that it did not take is none
 // of them.
 func underWay(c Case, t Termination, from time.Duration) []timeline.Sample {
 	shut := stopsAccepting(c, t, from)
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !turnedAway(s) && s.End > from && s.Start < shut-atTheDoor {
+		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !turnedAway(s) && s.End-delay(s) > from && s.Start < shut-atTheDoor {
 			out = append(out, s)
 		}
 	}

@@ -18,8 +18,12 @@ type Protocol string
 // The protocols.
 const (
 	HTTP1 Protocol = "http1"
-	H2C   Protocol = "h2c" // HTTP/2 in plaintext, with prior knowledge
-	DNS   Protocol = "dns" // over UDP
+	H2C   Protocol = "h2c"    // HTTP/2 in plaintext, with prior knowledge
+	TLS1  Protocol = "https1" // HTTP/1.1 in TLS
+	H2    Protocol = "h2"     // HTTP/2 in TLS, agreed on by ALPN
+	DNS   Protocol = "dns"    // over UDP
+	// TCP is a stream that means nothing to whoever passes it on.
+	TCP Protocol = "tcp"
 )
 
 // Conns says where a request's connection comes from.
@@ -36,9 +40,9 @@ const (
 // Op is what each request does.
 type Op string
 
-// The operations. All but Lookup and Check carry a request ID that the
-// backend's ledger repeats, and all but these and Get take Profile.Takes from
-// first to last body byte.
+// The operations. All but Lookup, Check and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Get and Unary take
+// Profile.Takes: from first to last body byte where they have a body of pieces.
 const (
 	// Get is a short GET with a small body.
 	Get Op = "get"
@@ -49,8 +53,38 @@ const (
 	// Upload is a POST whose body goes up in pieces; the backend answers with
 	// its length and SHA-256.
 	Upload Op = "upload"
+	// Post is a POST with a small body, which the backend answers Profile.Takes
+	// after it has read it: all of it was sent, and nobody knows what became of it.
+	Post Op = "post"
 	// Continue is Upload that waits for 100 Continue before the body.
 	Continue Op = "continue"
+	// Unary is a gRPC call of one message each way. This and the next two go over
+	// HTTP/2 only.
+	Unary Op = "grpc-unary"
+	// ServerStream is a gRPC call that is answered with a stream of numbered
+	// messages.
+	ServerStream Op = "grpc-server"
+	// Bidi is a gRPC call that sends numbered messages, each of which is
+	// answered with the same number.
+	Bidi Op = "grpc-bidi"
+	// Idle is a short GET on a connection that then says nothing more for
+	// Profile.Takes: what becomes of it meanwhile, its frames tell. Conns is New.
+	Idle Op = "idle"
+	// WebSocket upgrades its connection, has a message echoed every
+	// work.MessageEvery for Profile.Takes, and then closes the WebSocket.
+	// Protocol is HTTP1 or TLS1, and Conns is New.
+	WebSocket Op = "websocket"
+	// HalfHeader is a short GET whose header comes in two halves, Profile.Takes
+	// apart. Protocol is HTTP1 or TLS1, and Conns is New.
+	HalfHeader Op = "half-header"
+	// Talk is a stream in which the server speaks first, the client sends a body
+	// in pieces that comes back as it goes, and each side ends its own half:
+	// load/work, talk.go. Protocol is TCP, and Conns New.
+	Talk Op = "talk"
+	// Mute is a connection on which the client says nothing at all for
+	// Profile.Takes, not even in TLS: what becomes of it, its frames tell. It has
+	// no ledger. Conns is New.
+	Mute Op = "mute"
 	// Lookup asks a name server for the addresses of Stream.Query, of one
 	// family. It has no request ID and no ledger. Protocol is DNS.
 	Lookup Op = "lookup"
@@ -86,7 +120,8 @@ const (
 	// target's node, from outside. Op is Check.
 	HealthPort Path = "health"
 	// Balanced dials, from outside, a balancer of the suite's own that polls
-	// these health ports and forwards to the node ports of healthy nodes.
+	// these health ports and forwards to the node ports of healthy nodes; or,
+	// before gateways, polls their own health for load balancers.
 	Balanced Path = "balanced"
 	// Headless asks the cluster's DNS for the name of a headless Service, and
 	// HeadlessPublishing for that of one that publishes not-ready addresses.
@@ -122,8 +157,16 @@ type Profile struct {
 
 // Sights says whether the flow can see a pod's death as a failure. A name
 // server and a health check port answer for others: they say how many are
-// left, and are right to answer when one dies.
-func (p Profile) Sights() bool { return p.Op != Lookup && p.Op != Check }
+// left, and are right to answer when one dies. What becomes of a connection that
+// is held is no sample.
+func (p Profile) Sights() bool {
+	switch p.Op {
+	case Lookup, Check, Idle, Mute:
+		return false
+	default:
+		return true
+	}
+}
 
 // Key names the flow: "service/http1/new/get", with "/2s" for an operation
 // that takes time and "/delay=20ms" for a delayed path behind it.
@@ -150,6 +193,15 @@ type Stream struct {
 	// says that it wants AAAA records instead of A.
 	Query string `json:"query,omitempty"`
 	IPv6  bool   `json:"ipv6,omitempty"`
+	// CA are the certificates that a server's must come from, PEM, and
+	// ServerName the name that it must be for: the protocols in TLS only.
+	CA         string `json:"ca,omitempty"`
+	ServerName string `json:"serverName,omitempty"`
+	// From is a range of this machine's addresses that connections are dialled
+	// from, in turn, as in 127.9.8.0/28; empty: the kernel's choice. A port is taken for a minute after its
+	// connection has ended, and of one address it has 28,000 for a destination:
+	// clients on the loopback run out of them.
+	From string `json:"from,omitempty"`
 	// Tolerance is by how much the generator may miss its schedule before a
 	// sample counts as saturated: a third of the behaviour's resolution.
 	Tolerance time.Duration `json:"tolerance"`
@@ -165,7 +217,7 @@ type Generator interface {
 	// Start begins pacing and returns at once. Only the pacing ends with
 	// Handle.Stop; cancelling ctx kills everything, and what was in flight
 	// then is recorded as Cancelled.
-	Start(ctx context.Context, s Stream, emit func(timeline.Sample)) (Handle, error)
+	Start(ctx context.Context, s Stream, emit func(timeline.Record)) (Handle, error)
 }
 
 // Handle holds a running stream.

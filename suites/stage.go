@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,12 +28,14 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
+	"github.com/lastcall-dev/lastcall/suites/host"
 )
 
 // The stages.
 const (
 	StageKind    = "kind"
 	StageCluster = "cluster"
+	StageHost    = "host"
 )
 
 // downBudget bounds the removal of a cluster that the run made.
@@ -45,9 +48,50 @@ func OpenStage(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 		return openKind(ctx, cfg)
 	case StageCluster:
 		return openCluster(ctx, cfg)
+	case StageHost:
+		return openHost(ctx, cfg)
 	default:
-		return nil, &UsageError{fmt.Errorf("there is no stage %q: use %s or %s", cfg.Stage, StageKind, StageCluster)}
+		return nil, &UsageError{fmt.Errorf("there is no stage %q: use %s, %s or %s", cfg.Stage, StageKind, StageCluster, StageHost)}
 	}
+}
+
+// logsDir is where the processes of the host stage write, in the report's
+// directory.
+const logsDir = "logs"
+
+// openHost prepares this very host.
+func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
+	agent := cfg.Agent
+	if len(agent) == 0 {
+		path, err := compileAgent(ctx, cfg.Out)
+		if err != nil {
+			return nil, &UsageError{err}
+		}
+		agent = []string{path}
+	}
+	logs, err := filepath.Abs(filepath.Join(cfg.Out, logsDir))
+	if err != nil {
+		return nil, err
+	}
+	s, err := host.Open(ctx, host.Config{System: cfg.System, Agent: agent, Logs: logs, P: cfg.P})
+	if err != nil {
+		return nil, &UsageError{err}
+	}
+	return s, nil
+}
+
+// compileAgent builds the agent for this host: from any module that requires
+// this one.
+func compileAgent(ctx context.Context, dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(dir, "agent"))
+	if err != nil {
+		return "", err
+	}
+	const source = "github.com/lastcall-dev/lastcall/cmd/agent"
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the agent of the host stage: go build %s: %w\n%s", source, err, out)
+	}
+	return path, nil
 }
 
 // runID tells the runs of one cluster apart. It is part of namespaces' names.

@@ -23,6 +23,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -42,8 +43,13 @@ const specLog = "ginkgo.log"
 
 // Config is a run, as people ask for it.
 type Config struct {
-	// Stage is where: kind or cluster.
+	// Stage is where: kind, cluster or host.
 	Stage string
+	// System is what is tested on stage host; nil: the reference.
+	System *system.System
+	// Agent is the command of the reference components on stage host; empty:
+	// it is built.
+	Agent []string
 	// Kubeconfig is the cluster of stage cluster.
 	Kubeconfig string
 	// AgentImage is the agent's image on a cluster that the suite did not
@@ -77,7 +83,9 @@ type Config struct {
 	Out string
 	// Implementation is what is tested; the zero value is the reference.
 	Implementation v1alpha1.Implementation
-	// Progress and Say tell people what goes on.
+	// Planned, Progress and Say tell people what goes on. Planned is called once,
+	// when the stage has said what it can carry.
+	Planned  func(plan []behaviour.Scenario, takes time.Duration)
 	Progress func(behaviour.Progress)
 	Say      func(format string, args ...any)
 }
@@ -98,6 +106,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Say == nil {
 		c.Say = func(string, ...any) {}
+	}
+	if s := c.System; s != nil {
+		i := s.Implementation
+		c.Implementation = v1alpha1.Implementation{
+			Organization: i.Organization, Project: i.Project, URL: i.URL, Version: i.Version, Contact: i.Contact,
+		}
 	}
 	if c.Implementation.Project == "" {
 		c.Implementation = v1alpha1.Implementation{
@@ -237,14 +251,25 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 		}
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
-		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache,
+		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache, Price: price(cfg.Stage),
 		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
 	})
 	if err != nil {
 		_, cerr := stage.Close(context.WithoutCancel(ctx))
 		return nil, errors.Join(err, cerr)
 	}
+	if cfg.Planned != nil {
+		cfg.Planned(r.Plan(), r.Takes())
+	}
 	return r, nil
+}
+
+// price is what recording takes on a stage.
+func price(stage string) behaviour.Price {
+	if stage == StageHost {
+		return behaviour.OnHost
+	}
+	return behaviour.OnCluster
 }
 
 // chosen are the behaviours whose specs Ginkgo would run.

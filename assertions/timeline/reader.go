@@ -135,6 +135,20 @@ func (t *Timeline) addLine(kind string, line []byte) error {
 	}
 }
 
+// ParseRecord reads a record that stands in a line alone, as agents send them. It
+// is as strict as Read: what it takes, Recorder.Record takes.
+func ParseRecord(line []byte) (Record, error) {
+	var out []Record
+	err := decodeLine(&out, line, func(r *Record) error {
+		_, _, err := r.content()
+		return err
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return out[0], nil
+}
+
 // decodeLine is strict about unknown fields: a history of a newer suite must
 // not be judged as if it said less than it does.
 func decodeLine[T any](out *[]T, line []byte, check func(*T) error) error {

@@ -100,23 +100,7 @@ func (r Record) clone() Record {
 
 // encode gives the file that a record belongs to and its line there.
 func encode(rec Record) (file string, line []byte, err error) {
-	set := 0
-	var value any
-	if rec.Sample != nil {
-		set, file, value, err = set+1, SamplesFile, rec.Sample, checkSample(rec.Sample)
-	}
-	if rec.Event != nil {
-		set, file, value, err = set+1, EventsFile, rec.Event, checkEvent(rec.Event)
-	}
-	if rec.Frame != nil {
-		set, file, value, err = set+1, FramesFile, rec.Frame, checkFrame(rec.Frame)
-	}
-	if rec.Entry != nil {
-		set, file, value, err = set+1, LedgerFile, rec.Entry, checkEntry(rec.Entry)
-	}
-	if set != 1 {
-		return "", nil, fmt.Errorf("a record has exactly one of sample, event, frame and entry; this one has %d", set)
-	}
+	file, value, err := rec.content()
 	if err != nil {
 		return "", nil, fmt.Errorf("not recorded: %w", err)
 	}
@@ -125,6 +109,28 @@ func encode(rec Record) (file string, line []byte, err error) {
 		return "", nil, fmt.Errorf("a line of %s: %w", file, err)
 	}
 	return file, append(line, '\n'), nil
+}
+
+// content gives the file that a record belongs to and what it holds, or says why
+// no reader would take it.
+func (r Record) content() (file string, value any, err error) {
+	set := 0
+	if r.Sample != nil {
+		set, file, value, err = set+1, SamplesFile, r.Sample, checkSample(r.Sample)
+	}
+	if r.Event != nil {
+		set, file, value, err = set+1, EventsFile, r.Event, checkEvent(r.Event)
+	}
+	if r.Frame != nil {
+		set, file, value, err = set+1, FramesFile, r.Frame, checkFrame(r.Frame)
+	}
+	if r.Entry != nil {
+		set, file, value, err = set+1, LedgerFile, r.Entry, checkEntry(r.Entry)
+	}
+	if set != 1 {
+		return "", nil, fmt.Errorf("a record has exactly one of sample, event, frame and entry; this one has %d", set)
+	}
+	return file, value, err
 }
 
 // The checks say what a line must have to be evidence at all. They are the

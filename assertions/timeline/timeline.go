@@ -27,6 +27,7 @@ const (
 	GoAway        Outcome = "goaway"         // h2: above the last stream ID, known not to be processed
 	RefusedStream Outcome = "refused-stream" // h2: REFUSED_STREAM, known not to be processed
 	StreamReset   Outcome = "stream-reset"   // h2: any other RST_STREAM
+	CloseFrame    Outcome = "close-frame"    // WebSocket: the peer's close frame, before the client was done
 	Malformed     Outcome = "malformed"      // the peer broke the protocol
 	Cancelled     Outcome = "cancelled"      // the generator itself was killed: never evidence
 )
@@ -58,7 +59,8 @@ type Sample struct {
 	// Conn counts the connections of the stream from 1; 0: none was opened.
 	Conn uint64 `json:"conn,omitempty"`
 	// Nth counts the requests of the connection from 1: 1 is the request
-	// that a connection was opened for, above 1 a reused connection.
+	// that a connection was opened for, above 1 a reused connection. In HTTP/2
+	// the request is stream 2*Nth-1 of its connection.
 	Nth int `json:"nth,omitempty"`
 	// Addr is the address that was dialled; Local is the client's own.
 	Addr  string `json:"addr"`
@@ -76,8 +78,14 @@ type Sample struct {
 	// Err is the error's text, for people. No check reads it.
 	Err    string `json:"err,omitempty"`
 	Status int    `json:"status,omitempty"`
-	// Got and Want are body bytes: received (or, for an upload,
-	// acknowledged by the backend) and promised.
+	// GRPC is the grpc-status that a gRPC call ended with, as it was sent: "0" is
+	// OK. Empty: none came, or it was no such call. Where the stream of a call
+	// came to its end, its Phase is done and its outcome Truncated if it had no
+	// status, Corrupt if its messages were not those that were asked for, all of
+	// them in their sequence, and Status if it is any other than OK.
+	GRPC string `json:"grpc,omitempty"`
+	// Got and Want are body bytes, of a gRPC call messages: received (or, for an
+	// upload, acknowledged by the backend) and promised.
 	Got  int64 `json:"got,omitempty"`
 	Want int64 `json:"want,omitempty"`
 	// Server is the UID of the pod that answered, as it says itself.
@@ -152,6 +160,37 @@ const (
 	// DrainEnd: the instance leaves by itself, all work done or cut. Attrs: cut.
 	DrainEnd EventKind = "drain.end"
 
+	// Health: what an instance answers to a probe changed, or was first asked.
+	// Attrs: probe (ready, live, lb), good (true, false).
+	Health EventKind = "health"
+
+	// Timers: what the manifest of the instances says of their end. Attrs, Go
+	// durations but for threshold: probe (a readiness probe's period), threshold
+	// (so many bad answers in a row), minDrain, timeout, grace, and ready where a
+	// hook waits for the drain with a bound of its own.
+	Timers EventKind = "timers"
+	// Control: the suite tried what begins an instance's drain, or ends it. Attrs:
+	// from (ControlOwn, ControlElsewhere: the address that was dialled), to
+	// (host:port), port (its name), and for a request method, path and, where it
+	// was answered, status; error where nothing answered.
+	Control EventKind = "control"
+
+	// Sockets: what sockets a process has to one address, whenever it was looked
+	// at. Subject is the UID of its instance. Attrs: peer (host:port), sockets (one
+	// word for each: its inode, its state and its own address, with / between).
+	Sockets EventKind = "sockets"
+
+	// ConnTold: the instance told the other side of a connection that it ends: by
+	// GOAWAY, or by its FIN where it was the first to close. Attrs: conn (its number
+	// at the instance), by (ToldByGoAway, ToldByFIN), protocol (http1, h2), peer.
+	ConnTold EventKind = "conn.told"
+	// ConnHeard: the other side has read that: it answered the PING behind the
+	// GOAWAY, or closed too. Attrs: conn, by.
+	ConnHeard EventKind = "conn.heard"
+	// ConnAsked: a new request came on a connection that was told. Attrs: conn, by,
+	// id (the request's, in HTTP/1.1), stream (in HTTP/2).
+	ConnAsked EventKind = "conn.asked"
+
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
 	ProcExit EventKind = "proc.exit"
 	// NetGone: the witness saw the pod's interface go (T_net).
@@ -178,6 +217,22 @@ const (
 	Pressure EventKind = "pressure"
 )
 
+// The ways in which an instance tells the other side of a connection that it ends
+// (ConnTold).
+const (
+	ToldByGoAway = "goaway"
+	ToldByFIN    = "fin"
+)
+
+// From where an instance's controls were tried (Control).
+const (
+	// ControlOwn is the instance's own address: where it is told to end.
+	ControlOwn = "own"
+	// ControlElsewhere is an address that is none of its: what answers there
+	// answers other pods too.
+	ControlElsewhere = "elsewhere"
+)
+
 // Event is something that happened, seen by one source.
 type Event struct {
 	At time.Duration `json:"at"`
@@ -200,7 +255,7 @@ type Frame struct {
 	At     time.Duration     `json:"at"`
 	Stream string            `json:"stream"`
 	Conn   uint64            `json:"conn"`
-	Kind   string            `json:"kind"` // GOAWAY, RST_STREAM, FIN, RST, ...
+	Kind   FrameKind         `json:"kind"`
 	Attrs  map[string]string `json:"attrs,omitempty"`
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/cmd/agent/cli"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 )
@@ -429,7 +430,7 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"version", 0, ""},
-		{"frob", 2, "use probe, echo, witness"},
+		{"frob", 2, "use probe, echo, gateway, witness"},
 		{"echo --nonsense", 2, "unknown flag"},
 		{"echo extra --ledger " + dir, 2, "flags only"},
 		{"echo", 2, "--ledger"},
@@ -439,18 +440,27 @@ func TestBadInput(t *testing.T) {
 		{"echo --pod-uid x --ledger " + dir + " --fault frob", 2, "exit-on-sigterm"},
 		{"echo --pod-uid x --ledger " + dir + " --deadline 1s", 2, "deadline"},
 		{"echo --pod-uid x --ledger " + dir + " --fault listener-before-ready", 2, "--probe-listen"},
+		{"gateway --pod-uid x --ledger " + dir, 2, "at least one of --http1"},
+		{"gateway --pod-uid x --ledger " + dir + " --http1 127.0.0.1:0", 2, "--backends"},
+		{"gateway --pod-uid x --ledger " + dir + " --tcp 127.0.0.1:0", 2, "--tcp-backends"},
+		{"gateway --pod-uid x --ledger " + dir + " --tls 127.0.0.1:0 --backends x:1", 2, "--cert and --key"},
+		{"gateway --pod-uid x --ledger " + dir + " --http1 127.0.0.1:0 --backends x:1 --admin :9000", 2, "loopback"},
+		{"gateway --pod-uid x --ledger " + dir + " --http1 127.0.0.1:0 --backends x:1 --deadline 1s", 2, "deadline"},
+		{"gateway --http1 127.0.0.1:0 --backends x:1", 2, "--ledger"},
+		{"gateway --collector x:1", 2, "--collector-tls"},
+		{"gateway --fault frob", 2, "goaway-final-only"},
 		{"probe", 2, "--tls"},
 		{"probe --spool " + dir + " --tls " + dir, 1, "tls.key"},
 		{"witness", 2, "--ledger"},
 	} {
 		var stdout, stderr bytes.Buffer
-		got := run(strings.Fields(c.args), make(chan os.Signal), &stdout, &stderr)
+		got := cli.Run(strings.Fields(c.args), make(chan os.Signal), &stdout, &stderr)
 		if got != c.code || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("agent %s: %d, %s", c.args, got, stderr.String())
 		}
 	}
 	var out bytes.Buffer
-	if run([]string{"version"}, nil, &out, &out) != 0 || !strings.Contains(out.String(), "go1") {
+	if cli.Run([]string{"version"}, nil, &out, &out) != 0 || !strings.Contains(out.String(), "go1") {
 		t.Errorf("version: %s", out.String())
 	}
 }

@@ -4,14 +4,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
+	"github.com/lastcall-dev/lastcall/suites/host"
 )
 
 // actions joins the commands with what carries them out.
@@ -19,20 +23,32 @@ func actions() cli.Actions {
 	return cli.Actions{
 		Execute: execute,
 		Rejudge: behaviour.Finish,
-		Cluster: cli.ClusterActions{Up: up, Down: kind.Down, Cleanup: kind.Cleanup, CleanupIn: cluster.Cleanup},
+		Cluster: cli.ClusterActions{Up: up, Down: kind.Down, Cleanup: cleanup, CleanupIn: cluster.Cleanup},
 	}
 }
 
 func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("this executable, which is its own agent: %w", err)
+	}
 	return suites.Execute(ctx, suites.Config{
+		System: r.System, Agent: []string{self, system.AgentCommand},
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,
 		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, Matrix: r.Matrix, Strict: r.Strict,
 		P: r.P, Profile: r.Profile, Out: r.Dir,
+		Planned:  r.Planned,
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },
 	})
+}
+
+func cleanup(ctx context.Context) ([]string, error) {
+	folders, err := host.Cleanup()
+	removed, kerr := kind.Cleanup(ctx)
+	return append(folders, removed...), errors.Join(err, kerr)
 }
 
 func up(ctx context.Context, r cli.UpRequest) (string, error) {

@@ -13,13 +13,20 @@ import (
 
 	"k8s.io/klog/v2"
 
+	agent "github.com/lastcall-dev/lastcall/cmd/agent/cli"
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 )
 
 func main() {
 	// client-go logs what it thinks of broken connections, which are this
 	// tool's daily work: what matters comes back as an error.
 	klog.SetLogger(klog.Logger{})
+	if len(os.Args) > 1 && os.Args[1] == system.AgentCommand {
+		signals := make(chan os.Signal, 4)
+		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+		os.Exit(agent.Run(os.Args[2:], signals, os.Stdout, os.Stderr))
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go watch(cancel)
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, actions()))

@@ -318,9 +318,9 @@ func (c *Client) followOnce(ctx context.Context, fn func(timeline.Record) error,
 		if len(line) == 1 {
 			continue // a heartbeat
 		}
-		var rec timeline.Record
-		if err := json.Unmarshal(line, &rec); err != nil {
-			return false, &holeError{fmt.Sprintf("a line is no record: %v", err)}
+		rec, err := timeline.ParseRecord(line)
+		if err != nil {
+			return false, &holeError{fmt.Sprintf("the line at byte %d is no record: %v", c.Taken(), err)}
 		}
 		if err := fn(rec); err != nil {
 			return false, &fnError{err}

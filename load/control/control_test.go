@@ -50,7 +50,7 @@ type generator struct {
 }
 
 type handle struct {
-	emit func(timeline.Sample)
+	emit func(timeline.Record)
 	stop chan struct{}
 	once sync.Once
 	done chan struct{}
@@ -59,7 +59,7 @@ type handle struct {
 func (h *handle) Stop()                 { h.once.Do(func() { close(h.stop) }) }
 func (h *handle) Done() <-chan struct{} { return h.done }
 
-func (g *generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sample)) (load.Handle, error) {
+func (g *generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Record)) (load.Handle, error) {
 	if s.Addr == "bad" {
 		return nil, errors.New("address \"bad\"")
 	}
@@ -398,7 +398,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	a.gen.finish("four")
-	a.gen.handles["one"].emit(timeline.Sample{Stream: "one", ID: "1"})
+	a.gen.handles["one"].emit(timeline.Record{Sample: &timeline.Sample{Stream: "one", ID: "1"}})
 	if err := c.Stop(ctx, "one", "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -451,7 +451,7 @@ func TestStreamsArriveWhole(t *testing.T) {
 			Path: load.Headless, Protocol: load.DNS, Conns: load.New, Op: load.Lookup,
 			Rate: 12.5, Takes: 3 * time.Second, Delay: 20 * time.Millisecond,
 		},
-		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1,
+		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1, CA: "PEM", ServerName: "a.test", From: "127.9.8.0/28",
 	}
 	// So that a field that is added is not forgotten here.
 	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile)} {

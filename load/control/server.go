@@ -334,9 +334,11 @@ func (s *Server) startStreams(r *http.Request) (any, error) {
 	for _, st := range streams {
 		run := &running{}
 		var err error
-		run.handle, err = s.Generator.Start(s.ctx, st, func(sample timeline.Sample) {
-			s.Emit(timeline.Record{Sample: &sample})
-			run.samples.Add(1)
+		run.handle, err = s.Generator.Start(s.ctx, st, func(r timeline.Record) {
+			s.Emit(r)
+			if r.Sample != nil {
+				run.samples.Add(1)
+			}
 		})
 		if err != nil {
 			for _, other := range started {
@@ -444,6 +446,9 @@ func decode(r *http.Request, to any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
 		return failed(http.StatusBadRequest, "reading the request: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return failed(http.StatusBadRequest, "reading the request: more than one value in it")
 	}
 	return nil
 }

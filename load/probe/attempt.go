@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
@@ -28,11 +30,9 @@ const maxRest = 64 << 10
 type form struct {
 	url    *url.URL
 	method string
-	bytes  int64  // of the body: the answer's, or the upload's
-	upload bool   // the body goes up
-	expect bool   // and waits for 100 Continue
-	check  bool   // the status is all that matters
-	head   string // the HTTP/1.1 request without its ID
+	bytes  int64         // of the body: the answer's, or the upload's; of a call messages
+	paced  time.Duration // of an upload's pieces
+	head   string        // the HTTP/1.1 request without its ID
 }
 
 // healthz is what a load balancer asks a health check node port for. No path
@@ -40,43 +40,50 @@ type form struct {
 const healthz = "/healthz"
 
 func newForm(s load.Stream, host string) form {
-	f := form{method: http.MethodGet, bytes: work.SmallBytes}
-	job := work.Job{Takes: s.Profile.Takes}
+	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}}
 	var more string
-	switch s.Profile.Op {
+	switch op, takes := s.Profile.Op, s.Profile.Takes; op {
+	case load.Get, load.Idle, load.HalfHeader:
+		// What takes time there is the connection, or the header.
+		f.job(work.Job{Bytes: f.bytes})
 	case load.Slow, load.Chunked:
 		f.bytes = work.SlowBytes
-		job.Chunked = s.Profile.Op == load.Chunked
-	case load.Upload, load.Continue:
-		f.method, f.bytes, f.upload = http.MethodPost, work.SlowBytes, true
+		f.job(work.Job{Bytes: f.bytes, Takes: takes, Chunked: op == load.Chunked})
+	case load.Post:
+		f.method = http.MethodPost
+		f.job(work.Job{Later: takes})
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-		if f.expect = s.Profile.Op == load.Continue; f.expect {
+	case load.Upload, load.Continue:
+		f.method, f.bytes, f.paced = http.MethodPost, work.SlowBytes, takes
+		f.job(work.Job{Takes: takes})
+		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
+		if op == load.Continue {
 			more += "Expect: 100-continue\r\n"
 		}
+	case load.Unary, load.ServerStream, load.Bidi:
+		f.method, f.bytes = http.MethodPost, int64(work.MessagesIn(takes))
+		f.url.Path = work.CallPath + methods[op]
+	case load.WebSocket:
+		f.url.Path = work.WebSocketPath
+	case load.Talk:
+		f.bytes = work.SlowBytes
+	case load.Check:
+		f.url.Path = healthz
 	}
-	if !f.upload {
-		job.Bytes = f.bytes
-	}
-	f.url = &url.URL{Scheme: "http", Host: host, Path: work.URLPath, RawQuery: job.Query()}
-	if f.check = s.Profile.Op == load.Check; f.check {
-		f.url = &url.URL{Scheme: "http", Host: host, Path: healthz}
+	if inTLS(s.Profile.Protocol) {
+		// The name that the certificate is for: who routes by either, or
+		// compares them, must find one.
+		_, port, _ := net.SplitHostPort(host)
+		host = net.JoinHostPort(s.ServerName, port)
+		f.url.Scheme, f.url.Host = "https", host
 	}
 	f.head = f.method + " " + f.url.RequestURI() + " HTTP/1.1\r\nHost: " + host +
 		"\r\nUser-Agent: " + userAgent + "\r\n" + more
 	return f
 }
 
-// request is the header of an HTTP/1.1 request.
-func (f *form) request(id string) []byte {
-	b := make([]byte, 0, 512)
-	b = append(b, f.head...)
-	if !f.check {
-		b = append(b, work.HeaderID+": "...)
-		b = append(b, id...)
-		b = append(b, "\r\n"...)
-	}
-	return append(b, "\r\n"...)
-}
+// job asks the backend for an answer.
+func (f *form) job(j work.Job) { f.url.Path, f.url.RawQuery = work.URLPath, j.Query() }
 
 // attempt is one request on its way, and what is known of it.
 type attempt struct {
@@ -84,9 +91,25 @@ type attempt struct {
 	stream *stream
 }
 
-// fail ends the attempt in its present phase.
+// header is that of an HTTP/1.1 request.
+func (a *attempt) header() []byte {
+	b := make([]byte, 0, 512)
+	b = append(b, a.stream.form.head...)
+	if a.stream.Profile.Op != load.Check {
+		b = append(b, work.HeaderID+": "...)
+		b = append(b, a.ID...)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// fail ends the attempt in its present phase. Where everything was killed, that
+// is what it came to, in whichever way its connection noticed.
 func (a *attempt) fail(o timeline.Outcome, err error) {
 	a.End = timeline.Monotonic()
+	if a.stream.ctx.Err() != nil {
+		o = timeline.Cancelled
+	}
 	if o == timeline.Timeout && a.End-a.Start > a.stream.budget()+a.stream.Tolerance {
 		// The end of the budget came late as well: it was this process that
 		// stood still.
@@ -113,14 +136,16 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		return err
 	}
 	var wrong, err error
-	switch f := &a.stream.form; {
-	case f.check:
+	switch a.stream.Profile.Op {
+	case load.Unary, load.ServerStream, load.Bidi:
+		return a.called(resp)
+	case load.Check:
 		a.Got, err = rest(resp)
-	case f.upload:
-		a.Want = f.bytes
+	case load.Upload, load.Post, load.Continue:
+		a.Want = a.stream.form.bytes
 		wrong, err = a.acknowledged(resp.Body)
 	default:
-		a.Want = f.bytes
+		a.Want = a.stream.form.bytes
 		wrong, err = a.compare(resp.Body)
 		if err == nil && toEOF && a.Got < a.Want {
 			err = errShort

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,8 +24,14 @@ import (
 // a benchmark measures the client alone.
 const backendEnv = "LASTCALL_TEST_BACKEND"
 
+// The tests run beside each other, more of them than there are CPUs, because
+// they wait for their schedules.
 func TestMain(m *testing.M) {
 	if os.Getenv(backendEnv) == "" {
+		flag.Parse()
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	var p http.Protocols
@@ -84,19 +91,21 @@ func BenchmarkAttempt(b *testing.B) {
 			p := load.Profile{Protocol: proto, Conns: conns, Op: load.Get, Rate: 1}
 			name := string(proto) + "/" + string(conns)
 			b.Run(name+"/probe", func(b *testing.B) {
-				s := &stream{Stream: testStream(addr, p), ctx: b.Context(), dest: addr, prefix: newPrefix("b")}
-				s.addr, _ = check(s.Stream)
-				s.form = newForm(s.Stream, addr)
 				var failed error
-				s.emit = func(x timeline.Sample) {
-					if x.Failed() {
-						failed = fmt.Errorf("%s", text(x))
+				one := testStream(addr, p)
+				at, _ := check(one)
+				s, err := newStream(b.Context(), one, at, func(x timeline.Record) {
+					if x.Sample != nil && x.Sample.Failed() {
+						failed = fmt.Errorf("%s", text(*x.Sample))
 					}
+				})
+				if err != nil {
+					b.Fatal(err)
 				}
 				if conns == load.Reused {
-					s.pool = newPool(0.1)
-					defer s.pool.close()
+					s.pool = newPool(0.1, s.part, s.end)
 				}
+				defer func() { s.stop(); s.finish() }()
 				measure(b, func(i int) error { s.attempt(timeline.Monotonic(), int64(i)); return failed })
 			})
 			b.Run(name+"/net-http", func(b *testing.B) {

@@ -22,8 +22,10 @@ type shape struct {
 }
 
 var (
-	overHTTP = []load.Protocol{load.HTTP1, load.H2C}
-	overAny  = []load.Protocol{load.HTTP1, load.H2C, load.DNS}
+	overHTTP = []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.H2}
+	overH1   = []load.Protocol{load.HTTP1, load.TLS1}
+	overH2   = []load.Protocol{load.H2C, load.H2}
+	overAny  = append(slices.Clone(overHTTP), load.DNS, load.TCP)
 	anyConns = []load.Conns{load.New, load.Reused}
 	newConns = []load.Conns{load.New}
 )
@@ -33,7 +35,16 @@ var shapes = []shape{
 	{load.Slow, overHTTP, anyConns, true},
 	{load.Chunked, overHTTP, anyConns, true},
 	{load.Upload, overHTTP, anyConns, true},
+	{load.Post, overHTTP, anyConns, true},
 	{load.Continue, overHTTP, anyConns, true},
+	{load.Unary, overH2, anyConns, false},
+	{load.ServerStream, overH2, anyConns, true},
+	{load.Bidi, overH2, anyConns, true},
+	{load.Idle, overHTTP, newConns, true},
+	{load.WebSocket, overH1, newConns, true},
+	{load.HalfHeader, overH1, newConns, true},
+	{load.Talk, []load.Protocol{load.TCP}, newConns, true},
+	{load.Mute, overH1, newConns, true},
 	{load.Lookup, []load.Protocol{load.DNS}, newConns, false},
 	{load.Check, []load.Protocol{load.HTTP1}, newConns, false},
 }
@@ -48,6 +59,9 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	addr, err := netip.ParseAddrPort(s.Addr)
 	if err != nil || addr.Port() == 0 {
 		bad("address %q: want an IP and a port, as in 10.0.0.1:80 or [fd00::1]:80", s.Addr)
+	}
+	if r := from(s); s.From != "" && (!r.IsValid() || !r.Addr().Is4()) {
+		bad("from %q: want a range of IPv4 addresses, as in 127.9.8.0/28", s.From)
 	}
 	p := s.Profile
 	sh := shape{op: p.Op, protocols: overAny, conns: anyConns}
@@ -74,6 +88,15 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	} else if s.Query != "" || s.IPv6 {
 		bad("op %q asks for no name: query %q and ipv6 %v are of no use", p.Op, s.Query, s.IPv6)
 	}
+	if _, err := newTLS(s); err != nil {
+		errs = append(errs, err)
+	}
+	// To connect and to be answered takes two ways each, and a handshake four
+	// at most.
+	ways := time.Duration(4)
+	if inTLS(p.Protocol) {
+		ways = 8
+	}
 	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {
 		bad("rate %v: want requests per second, above 0 and up to %d", p.Rate, MaxRate)
 	}
@@ -82,9 +105,8 @@ func check(s load.Stream) (netip.AddrPort, error) {
 		bad("delay %v: want 0 or above", p.Delay)
 	case p.Delay > 0 && p.Protocol == load.DNS:
 		bad("delay %v: over protocol %q there is none", p.Delay, p.Protocol)
-	case p.Delay > s.Timeout/4:
-		// To connect and to be answered takes two ways each.
-		bad("delay %v: four times that must fit into the timeout, %v", p.Delay, s.Timeout)
+	case p.Delay > s.Timeout/ways:
+		bad("delay %v: %d times that must fit into the timeout, %v", p.Delay, ways, s.Timeout)
 	}
 	if s.Tolerance <= 0 {
 		bad("tolerance %v: want how late an attempt may start, above 0", s.Tolerance)
@@ -105,4 +127,13 @@ func (sh shape) time(p load.Profile) []error {
 	default:
 		return nil
 	}
+}
+
+// from is the range that a stream dials from; the zero value where it names none.
+func from(s load.Stream) netip.Prefix {
+	p, err := netip.ParsePrefix(s.From)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
 }

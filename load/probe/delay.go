@@ -36,14 +36,16 @@ type far struct {
 	// What reads and writes end with, as the client sees it.
 	readEnd, writeEnd ending
 	readBy, writeBy   time.Time // the client's deadlines
-	// closing is when the client's close reaches the kernel; 0: it is open.
-	closing time.Time
-	reset   bool // and it is an RST
+	// half is when the client's end of its half reaches the kernel, and closing
+	// when its close does; 0: it has made none.
+	half, closing time.Time
+	reset         bool // the close is an RST
 }
 
 // lingering is what far asks of a *net.TCPConn, and of a stand-in in tests.
 type lingering interface {
 	net.Conn
+	CloseWrite() error
 	SetLinger(sec int) error
 }
 
@@ -182,6 +184,8 @@ func (f *far) Write(p []byte) (n int, err error) {
 				err = os.ErrDeadlineExceeded
 			case reached(f.writeEnd.at, now):
 				err = f.writeEnd.err
+			case !f.half.IsZero():
+				err = syscall.EPIPE
 			case room > 0:
 				f.out.add(piece{now.Add(f.delay), bytes.Clone(p[n : n+room])})
 				n += room
@@ -192,6 +196,24 @@ func (f *far) Write(p []byte) (n int, err error) {
 		})
 	}
 	return n, err
+}
+
+// CloseWrite ends the client's half. Its FIN comes behind what was written, and
+// as with a socket success says no more than that it will be sent.
+func (f *far) CloseWrite() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !f.closing.IsZero():
+		return net.ErrClosed
+	case reached(f.writeEnd.at, now):
+		return f.writeEnd.err
+	case f.half.IsZero():
+		f.half = now.Add(f.delay)
+		f.change()
+	}
+	return nil
 }
 
 // Close implements net.Conn. It does not wait: the kernel hears of it delay
@@ -210,22 +232,35 @@ func (f *far) Close() error {
 	return f.nc.SetWriteDeadline(f.closing.Add(lastBytes))
 }
 
-// send hands to the kernel what the client has written, and its close.
+// send hands to the kernel what the client has written, the end of its half, and
+// its close.
 func (f *far) send() {
 	b := make([]byte, 4096)
-	for {
+	for halved := false; ; {
 		n, over := 0, false
 		f.await(func(now time.Time) (bool, time.Time) {
-			n = f.out.take(b, now)
-			over = n == 0 && len(f.out.pieces) == 0 && reached(f.closing, now)
-			return n > 0 || over, first(f.out.next(), f.closing)
+			if n = f.out.take(b, now); n > 0 {
+				return true, time.Time{}
+			}
+			end := f.closing
+			if !halved {
+				end = first(f.half, f.closing)
+			}
+			over = reached(f.closing, now)
+			return len(f.out.pieces) == 0 && reached(end, now), first(f.out.next(), end)
 		})
+		if n > 0 {
+			if _, err := f.nc.Write(b[:n]); err != nil {
+				f.sendFailed(err)
+			}
+			continue
+		}
 		if over {
 			break
 		}
-		if _, err := f.nc.Write(b[:n]); err != nil {
-			f.sendFailed(err)
-		}
+		// It fails where the connection is over, which the read says.
+		_ = f.nc.CloseWrite()
+		halved = true
 	}
 	if f.reset {
 		_ = f.nc.SetLinger(0)

@@ -36,6 +36,7 @@ func dialFar(t *testing.T, delay time.Duration, script func(c *net.TCPConn)) *fa
 	addr := accept(t, func(_ int, c *net.TCPConn) { script(c) })
 	s := &stream{ctx: t.Context(), Stream: testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Delay: delay})}
 	s.addr, _ = check(s.Stream)
+	s.dest = addr
 	w, err := s.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,8 @@ func (m *memory) CloseWrite() error                { return m.w.Close() }
 func (m *memory) SetWriteDeadline(time.Time) error { return nil }
 func (m *memory) SetLinger(int) error              { m.rst.Store(true); return nil }
 
+func (m *memory) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
 func (m *memory) Close() error {
 	if m.rst.Load() {
 		_ = m.w.CloseWithError(syscall.ECONNRESET)
@@ -92,14 +95,20 @@ func inMemory(t *testing.T, delay time.Duration) (f *far, server *memory) {
 // carried is what an attempt of a protocol goes over, and its stream.
 func carried(t *testing.T, proto load.Protocol, f *far) (*stream, *link) {
 	t.Helper()
-	s := &stream{Stream: testStream("127.0.0.1:80", reused(proto)), ctx: t.Context(), dest: "127.0.0.1:80"}
-	s.form = newForm(s.Stream, s.dest)
-	l := &link{conn: newH1(t.Context(), f)}
-	if proto == load.H2C {
-		l = &link{conn: newH2(f)}
-	}
+	s, _ := unpaced(t, testStream("127.0.0.1:80", reused(proto)))
+	l := linked(t, s, f)
 	t.Cleanup(l.close)
 	return s, l
+}
+
+// linked speaks the stream's protocol over a wire.
+func linked(t testing.TB, s *stream, w wire) *link {
+	t.Helper()
+	l := s.newLink(w)
+	if err := s.speak(t.Context(), &attempt{stream: s}, l); err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // tried makes an attempt over a link.
@@ -125,9 +134,9 @@ func TestDelay(t *testing.T) {
 					t.Parallel()
 					addr, _ := serve(t, proto, backend)
 					reused := 0
-					// The first 40 may all be in flight at once.
+					// The first 20 may all be in flight at once.
 					for _, s := range recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 40 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 20 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					}) {
 						if s.Outcome != timeline.OK || s.Saturated {
 							t.Fatalf("not ok: %s", text(s))
@@ -334,14 +343,18 @@ func TestStateIsDelayed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			left := make(chan time.Time, 1)
-			over := make(chan struct{})
+			// An RST that comes at once can be there before connect has returned.
+			opened, over := make(chan struct{}), make(chan struct{})
+			open := sync.OnceFunc(func() { close(opened) })
+			defer close(over)
+			defer open()
 			f := dialFar(t, delay, func(conn *net.TCPConn) {
+				<-opened
 				left <- time.Now()
 				c.script(conn)
 				<-over
 			})
-			defer close(over)
-			// The kernel's handshake ends a trip before the client's.
+			open()
 			at := <-left
 			for f.peek() == fresh {
 				<-time.After(time.Millisecond)
@@ -521,9 +534,12 @@ func TestDelayIsExact(t *testing.T) {
 		act  func(f *far)
 		want string
 	}{
-		"data":           {func(f *far) { fmt.Fprint(f, "x") }, "x <nil>"},
-		"fin":            {func(f *far) { _ = f.Close() }, " EOF"},
-		"fin after data": {func(f *far) { fmt.Fprint(f, "x"); _ = f.Close() }, "x EOF"},
+		"data":            {func(f *far) { fmt.Fprint(f, "x") }, "x <nil>"},
+		"fin":             {func(f *far) { _ = f.Close() }, " EOF"},
+		"fin after data":  {func(f *far) { fmt.Fprint(f, "x"); _ = f.Close() }, "x EOF"},
+		"half":            {func(f *far) { _ = f.CloseWrite() }, " EOF"},
+		"half after data": {func(f *far) { fmt.Fprint(f, "x"); _ = f.CloseWrite() }, "x EOF"},
+		"half, then fin":  {func(f *far) { fmt.Fprint(f, "x"); _ = f.CloseWrite(); _ = f.Close() }, "x EOF"},
 	} {
 		at(name+" to the server", func(t *testing.T, f *far, server *memory, over func(func() bool)) {
 			var mu sync.Mutex
@@ -544,6 +560,39 @@ func TestDelayIsExact(t *testing.T) {
 			over(func() bool { mu.Lock(); defer mu.Unlock(); return fmt.Sprintf("%s %v", got, end) == c.want })
 		})
 	}
+}
+
+// Whoever has ended its half reads on, and writes no more.
+func TestDelayedHalfClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 100 * time.Millisecond
+		f, server := inMemory(t, delay)
+		begun := time.Now()
+		for range 2 {
+			if err := f.CloseWrite(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := f.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("a write behind the half's end: %v", err)
+		}
+		go func() {
+			b, _ := io.ReadAll(server)
+			fmt.Fprintf(server, "%d bytes", len(b))
+			_ = server.CloseWrite()
+		}()
+		got, err := io.ReadAll(f)
+		if took := time.Since(begun); string(got) != "0 bytes" || err != nil || took != 2*delay {
+			t.Errorf("%q, %v, after %v", got, err, took)
+		}
+		if st := f.peek(); st != stale {
+			t.Errorf("state %v where both halves have ended", st)
+		}
+		_ = f.Close()
+		if err := f.CloseWrite(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("behind the close: %v", err)
+		}
+	})
 }
 
 // A blocked read ends at the deadline, which may be set while it waits, and

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -89,9 +90,6 @@ func lookupStream(addr string, ipv6 bool) load.Stream {
 }
 
 func TestLookupOutcomes(t *testing.T) {
-	t.Parallel()
-	var in cases
-	defer in.waiting.Wait()
 	same := func(*dnsmessage.Message) {}
 	for name, c := range map[string]struct {
 		outcome timeline.Outcome
@@ -154,11 +152,12 @@ func TestLookupOutcomes(t *testing.T) {
 		}},
 		"silence": {timeline.Timeout, timeline.PhaseFirstByte, 0, nil, func(dnsmessage.Message) []byte { return nil }},
 	} {
-		in.run(t, name, c.outcome, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			addr, queries := nameServer(t, c.script)
 			s := lookupStream(addr, false)
 			if c.outcome == timeline.Timeout {
-				s.Timeout = expires
+				// All that has to come before is to send a datagram.
+				s.Timeout = 3 * time.Second
 			}
 			samples := atOnce(t, s, 5)
 			locals := map[string]bool{}

@@ -10,25 +10,39 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 // h1 speaks HTTP/1.1 over a connection of its own.
 type h1 struct {
-	nc   wire
+	nc   wire // of ear, or in TLS over it
+	ear  *ear
+	kept bool  // it is used again, or held
 	end  error // that reading ended with
 	br   *bufio.Reader
 	kill func() bool // undoes the hold of the stream's context
+
+	asked   atomic.Bool // what comes next is an answer
+	next    chan coming // set: somebody reads what comes next
+	readers sync.WaitGroup
 }
 
-var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+// coming is when the next byte came, or why none did.
+type coming struct {
+	at  time.Duration
+	err error
+}
 
-func newH1(ctx context.Context, nc wire) *h1 {
+var buffered = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+
+func newH1(ctx context.Context, nc wire, e *ear, kept bool) *h1 {
 	c := &h1{
-		nc: nc, br: readers.Get().(*bufio.Reader),
+		nc: nc, ear: e, kept: kept, br: buffered.Get().(*bufio.Reader),
 		kill: context.AfterFunc(ctx, func() { _ = nc.Close() }),
 	}
 	c.br.Reset(c)
@@ -44,19 +58,50 @@ func (c *h1) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *h1) state() state {
-	// Nothing may arrive unasked: not even an answer (a 408, say) can be used.
-	if c.nc.peek() != fresh {
-		return stale
+// listen reads the next byte before anybody asks for it, so that the end of an
+// idle connection is heard when it comes.
+func (c *h1) listen() {
+	_ = c.nc.SetDeadline(time.Time{})
+	c.asked.Store(false)
+	next := make(chan coming, 1)
+	c.next = next
+	c.readers.Go(func() {
+		_, err := c.br.Peek(1)
+		at := timeline.Monotonic()
+		if !c.asked.Load() {
+			// Nothing may arrive unasked: not even an answer (a 408, say) can
+			// be used.
+			c.ear.leave()
+		}
+		next <- coming{at, err}
+	})
+}
+
+// first waits for the next byte.
+func (c *h1) first() coming {
+	if next := c.next; next != nil {
+		c.next = nil
+		return <-next
 	}
-	return fresh
+	_, err := c.br.Peek(1)
+	return coming{timeline.Monotonic(), err}
+}
+
+func (c *h1) drain() bool {
+	c.readers.Go(func() {
+		c.first()
+		_ = c.nc.SetDeadline(time.Time{})
+		_, _ = io.Copy(io.Discard, c.br)
+	})
+	return true
 }
 
 func (c *h1) close() {
 	c.kill()
 	_ = c.nc.Close()
+	c.readers.Wait()
 	c.br.Reset(nil)
-	readers.Put(c.br)
+	buffered.Put(c.br)
 }
 
 // reply is the header of a final answer, and when its first byte came.
@@ -67,21 +112,26 @@ type reply struct {
 }
 
 func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
+	c.asked.Store(true)
 	deadline, _ := ctx.Deadline()
 	if err := c.nc.SetDeadline(deadline); err != nil {
 		a.fail(outcome(err), err)
 		return drop
 	}
-	f := &a.stream.form
-	head := f.request(a.ID)
-	if f.upload {
-		return c.upload(ctx, a, head)
+	switch a.stream.Profile.Op {
+	case load.WebSocket:
+		return c.webSocket(ctx, a)
+	case load.Upload, load.Post, load.Continue:
+		return c.upload(ctx, a)
+	case load.HalfHeader:
+		return c.inHalves(ctx, a)
 	}
-	if _, err := c.nc.Write(head); err != nil {
+	w := &stamped{w: c.nc}
+	if _, err := w.Write(a.header()); err != nil {
 		a.fail(outcome(err), err)
 		return drop
 	}
-	a.Sent = timeline.Monotonic()
+	a.Sent = w.at
 	a.Phase = timeline.PhaseFirstByte
 	return c.answer(a, c.await(get, nil))
 }
@@ -93,7 +143,7 @@ var (
 )
 
 // upload sends a body while it listens for the answer, which may come early.
-func (c *h1) upload(ctx context.Context, a *attempt, head []byte) fate {
+func (c *h1) upload(ctx context.Context, a *attempt) fate {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	goOn := make(chan struct{})
@@ -103,7 +153,7 @@ func (c *h1) upload(ctx context.Context, a *attempt, head []byte) fate {
 		cancel()
 	}()
 	w := &stamped{w: c.nc}
-	sendErr := c.send(ctx, a, w, head, goOn)
+	sendErr := c.send(ctx, a, w, goOn)
 	if sendErr == nil {
 		a.Sent = w.at
 		a.Phase = timeline.PhaseFirstByte
@@ -132,28 +182,29 @@ func (s *stamped) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, head []byte, goOn <-chan struct{}) error {
-	if _, err := w.Write(head); err != nil {
+func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, goOn <-chan struct{}) error {
+	if _, err := w.Write(a.header()); err != nil {
 		return err
 	}
-	if a.stream.form.expect {
+	if a.stream.Profile.Op == load.Continue {
 		select {
 		case <-goOn:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	_, err := work.Send(ctx, w, a.ID, a.stream.form.bytes, a.stream.Profile.Takes)
+	_, err := work.Send(ctx, w, a.ID, a.stream.form.bytes, a.stream.form.paced)
 	return err
 }
 
 // await reads the header of the final answer. goOn is called at 100 Continue.
 func (c *h1) await(req *http.Request, goOn func()) reply {
 	for {
-		if _, err := c.br.Peek(1); err != nil {
-			return reply{err: err}
+		next := c.first()
+		if next.err != nil {
+			return reply{err: next.err}
 		}
-		first := timeline.Monotonic()
+		first := next.at
 		resp, err := http.ReadResponse(c.br, req) //nolint:bodyclose // whoever takes the reply reads its body to the end, and closes the connection
 		if err != nil {
 			return reply{first: first, err: c.cut(err)}
@@ -195,8 +246,14 @@ func (c *h1) answer(a *attempt, r reply) fate {
 		}
 		return drop
 	}
-	if r.resp.Close || c.br.Buffered() > 0 {
+	switch {
+	case r.resp.Close:
+		return closing
+	case c.br.Buffered() > 0:
 		return drop
+	}
+	if c.kept {
+		c.listen()
 	}
 	return keep
 }

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,8 +53,8 @@ func reset(c lingering) {
 
 // arrived waits until the other end's kernel has what was written: an RST would
 // take it away.
-func arrived(t *testing.T, c *net.TCPConn) {
-	rc, err := c.SyscallConn()
+func arrived(t *testing.T, c lingering) {
+	rc, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Error(err)
 		return
@@ -75,9 +77,6 @@ func answer(id string, n int64, lines ...string) string {
 }
 
 func TestHTTP1Outcomes(t *testing.T) {
-	t.Parallel()
-	var in cases
-	defer in.waiting.Wait()
 	get := load.Profile{Protocol: load.HTTP1, Op: load.Get}
 	chunked := load.Profile{Protocol: load.HTTP1, Op: load.Chunked, Takes: 10 * time.Millisecond}
 	up := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: 20 * time.Millisecond}
@@ -90,148 +89,130 @@ func TestHTTP1Outcomes(t *testing.T) {
 		want want
 		// serve handles one request whose header was read; the connection is
 		// closed when it returns.
-		serve func(c *net.TCPConn, br *bufio.Reader, id string)
+		serve func(c lingering, br *bufio.Reader, id string)
 	}{
 		"rst before the first byte": {get, want{timeline.Reset, timeline.PhaseFirstByte, 0, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, _ string) { reset(c) }},
+			func(c lingering, _ *bufio.Reader, _ string) { reset(c) }},
 		"fin before the first byte": {get, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false},
-			func(*net.TCPConn, *bufio.Reader, string) {}},
+			func(lingering, *bufio.Reader, string) {}},
 		"fin in the header": {get, want{timeline.Truncated, timeline.PhaseFirstByte, 0, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, _ string) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le") }},
+			func(c lingering, _ *bufio.Reader, _ string) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Le") }},
 		"fin in the body": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 256"))
 			}},
 		"fin in a body that ends with the connection": {get, want{timeline.Truncated, timeline.PhaseBody, 200, 100, true},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 100, ok)) }},
+			func(c lingering, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 100, ok)) }},
 		"a body that ends with the connection": {get, want{timeline.OK, timeline.PhaseDone, 200, 256, true},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 256, ok)) }},
+			func(c lingering, _ *bufio.Reader, id string) { fmt.Fprint(c, answer(id, 256, ok)) }},
 		"fin in a chunk": {chunked, want{timeline.Truncated, timeline.PhaseBody, 200, 100, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				b, _ := io.ReadAll(work.Body(id, 100))
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n%s", b)
 			}},
 		"no last chunk": {chunked, want{timeline.Truncated, timeline.PhaseBody, 200, work.SlowBytes, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				b, _ := io.ReadAll(work.Body(id, work.SlowBytes))
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n%s\r\n", b)
 			}},
 		"broken chunk": {chunked, want{timeline.Malformed, timeline.PhaseBody, 200, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, _ string) {
+			func(c lingering, _ *bufio.Reader, _ string) {
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")
 			}},
 		"rst in the body": {get, want{timeline.Reset, timeline.PhaseBody, 200, 100, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 256"))
 				arrived(t, c)
 				reset(c)
 			}},
 		"other bytes": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 256, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id+"x", 256, ok, "Content-Length: 256"))
 			}},
 		"promised too short": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 100, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 100"))
 			}},
 		"promised too long": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 300, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 300, ok, "Content-Length: 300"))
 			}},
 		"503": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 10, "503 Service Unavailable", "Connection: close", "Content-Length: 10"))
 			}},
 		"503 cut short": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 10, "503 Service Unavailable", "Content-Length: 20"))
 			}},
 		"no HTTP": {get, want{timeline.Malformed, timeline.PhaseFirstByte, 0, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, _ string) { fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n") }},
+			func(c lingering, _ *bufio.Reader, _ string) { fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2\r\n") }},
 		"an early hint comes first": {get, want{timeline.OK, timeline.PhaseDone, 200, 256, false},
-			func(c *net.TCPConn, _ *bufio.Reader, id string) {
+			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, "HTTP/1.1 103 Early Hints\r\n\r\n"+answer(id, 256, ok, "Content-Length: 256"))
 			}},
 		"stalled": {get, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
+			func(c lingering, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
 		"stalled in the body": {get, want{timeline.Timeout, timeline.PhaseBody, 200, 9, false},
-			func(c *net.TCPConn, br *bufio.Reader, id string) {
+			func(c lingering, br *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 9, ok, "Content-Length: 256"))
 				_, _ = br.ReadByte()
 			}},
 		"upload refused early": {long, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
-			func(c *net.TCPConn, br *bufio.Reader, id string) {
+			func(c lingering, br *bufio.Reader, id string) {
 				_, _ = br.ReadByte()
 				fmt.Fprint(c, answer(id, 0, "503 Service Unavailable", "Connection: close", "Content-Length: 0"))
 			}},
 		"upload cut by rst": {long, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte(); reset(c) }},
+			func(c lingering, br *bufio.Reader, _ string) { _, _ = br.ReadByte(); reset(c) }},
 		"upload cut by fin": {long, want{timeline.Closed, timeline.PhaseWrite, 0, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+			func(c lingering, br *bufio.Reader, _ string) {
 				_ = c.CloseWrite()
 				_, _ = io.Copy(io.Discard, br)
 			}},
 		"upload never answered": {up, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = io.Copy(io.Discard, br) }},
+			func(c lingering, br *bufio.Reader, _ string) { _, _ = io.Copy(io.Discard, br) }},
 		"upload with a wrong sum": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, work.SlowBytes, true},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+			func(c lingering, br *bufio.Reader, _ string) {
 				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n\r\n{\"bytes\":%d,\"sha256\":\"00\"}", work.SlowBytes)
 			}},
 		"upload that arrived in part": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, 7, true},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+			func(c lingering, br *bufio.Reader, _ string) {
 				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n{\"bytes\":7,\"sha256\":\"00\"}")
 			}},
 		"upload with no JSON": {up, want{timeline.Corrupt, timeline.PhaseBody, 200, 0, true},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+			func(c lingering, br *bufio.Reader, _ string) {
 				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\nthanks")
 			}},
 		"expectation failed": {cont, want{timeline.Status, timeline.PhaseBody, 417, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) {
+			func(c lingering, br *bufio.Reader, _ string) {
 				fmt.Fprint(c, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")
 				if _, err := br.ReadByte(); err != io.EOF {
 					t.Errorf("body after 417: %v", err)
 				}
 			}},
 		"no 100": {cont, want{timeline.Timeout, timeline.PhaseWrite, 0, 0, false},
-			func(c *net.TCPConn, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
+			func(c lingering, br *bufio.Reader, _ string) { _, _ = br.ReadByte() }},
 		"rst instead of 100": {cont, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false},
-			func(c *net.TCPConn, _ *bufio.Reader, _ string) { reset(c) }},
+			func(c lingering, _ *bufio.Reader, _ string) { reset(c) }},
 	} {
 		for _, carried := range carriers {
-			in.run(t, name+"/"+carried.name, c.want.outcome, func(t *testing.T) {
-				noRetry(t, c.p, carried, c.want, func(requests *atomic.Int64) string {
-					return accept(t, func(_ int, conn *net.TCPConn) {
-						br := bufio.NewReader(conn)
-						req, err := http.ReadRequest(br)
-						if err != nil {
-							return
-						}
-						requests.Add(1)
-						c.serve(conn, br, req.Header.Get(work.HeaderID))
-					})
+			t.Run(name+"/"+carried.name, func(t *testing.T) {
+				noRetry(t, c.p, carried, c.want, func(conn lingering, asked func()) {
+					br := bufio.NewReader(conn)
+					req, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					asked()
+					c.serve(conn, br, req.Header.Get(work.HeaderID))
 				})
 			})
 		}
 	}
-}
-
-// expires is the timeout of what is to time out: long enough for all that has to
-// come before, also on a machine that stands still for seconds.
-const expires = 12 * time.Second
-
-// cases runs subtests. Those that wait for expires do it all at once, beside the
-// rest and not as some of the few that -parallel allows.
-type cases struct{ waiting sync.WaitGroup }
-
-func (c *cases) run(t *testing.T, name string, outcome timeline.Outcome, f func(t *testing.T)) {
-	if outcome == timeline.Timeout {
-		c.waiting.Go(func() { t.Run(name, f) })
-		return
-	}
-	t.Run(name, f)
 }
 
 // carrier is how the requests of a test go.
@@ -249,16 +230,22 @@ var carriers = []carrier{
 }
 
 // noRetry records a few attempts against a server that answers one request on
-// each connection: all have the same outcome, and each was made once.
-func noRetry(t *testing.T, p load.Profile, c carrier, w want, start func(requests *atomic.Int64) string) {
+// each connection, and says when it has come: all have the same outcome, and each
+// was made once.
+func noRetry(t *testing.T, p load.Profile, c carrier, w want, serve func(c lingering, asked func())) []timeline.Sample {
 	t.Helper()
 	p.Conns, p.Delay = c.conns, c.delay
 	var requests atomic.Int64
-	s := testStream(start(&requests), p)
+	asked := func() { requests.Add(1) }
 	if w.outcome == timeline.Timeout {
-		s.Timeout = expires
+		x := timedOut(t, p, func(c lingering) { serve(c, asked) })
+		w.check(t, x)
+		if n := requests.Load(); n != 1 {
+			t.Errorf("the server saw %d requests", n)
+		}
+		return []timeline.Sample{x}
 	}
-	samples := atOnce(t, s, 3)
+	samples := atOnce(t, testStream(accept(t, func(_ int, c *net.TCPConn) { serve(c, asked) }), p), 3)
 	for _, s := range samples {
 		w.check(t, s)
 		if s.Conn == 0 || s.Nth != 1 || s.Dial == 0 {
@@ -268,4 +255,31 @@ func noRetry(t *testing.T, p load.Profile, c carrier, w want, start func(request
 	if n := int(requests.Load()); n != len(samples) {
 		t.Errorf("%d samples, the server saw %d requests", len(samples), n)
 	}
+	return samples
+}
+
+// timedOut makes an attempt whose server lets the time pass, by a bubble's clock.
+func timedOut(t *testing.T, p load.Profile, serve func(c lingering)) (x timeline.Sample) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f, server := inMemory(t, p.Delay)
+		s, r := unpaced(t, testStream("127.0.0.1:80", p))
+		l := linked(t, s, f)
+		var serving sync.WaitGroup
+		serving.Go(func() { serve(server) })
+		ctx, cancel := context.WithTimeout(t.Context(), s.budget())
+		defer cancel()
+		begun := time.Now()
+		a, fate := tried(ctx, s, l)
+		if took := time.Since(begun); took != s.budget() || fate != drop {
+			t.Errorf("given up after %v, fate %v", took, fate)
+		}
+		if told := r.told(1); len(told) > 0 {
+			t.Errorf("the connection told %q", told)
+		}
+		l.close()
+		serving.Wait()
+		x = a.Sample
+	})
+	return x
 }

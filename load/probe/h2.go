@@ -13,39 +13,38 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
-// h2 speaks HTTP/2 with prior knowledge, one stream at a time, through a
+// h2 speaks HTTP/2, one stream at a time, through a
 // ClientConn, which has no way to retry. What the peer really said is read
 // from the frames on the wire: the errors of ClientConn don't tell it apart.
 type h2 struct {
-	nc  wire
+	nc  wire // of an ear, or in TLS over it
 	tap *tap // on nc
 	cc  *http2.ClientConn
 	err error // of the preface
 }
 
-func newH2(nc wire) *h2 {
-	c := &h2{nc: nc, tap: newTap(nc)}
+func newH2(nc wire, e *ear) *h2 {
+	c := &h2{nc: nc, tap: newTap(nc, e)}
 	t := &http2.Transport{DisableCompression: true}
 	c.cc, c.err = t.NewClientConn(c.tap)
 	return c
 }
 
-func (c *h2) state() state {
-	if c.tap.seen().over() {
-		return stale
-	}
-	return c.nc.peek()
+// drain has nothing to do, unless the ClientConn no longer reads.
+func (c *h2) drain() bool {
+	seen := c.tap.seen()
+	return seen.goAway || seen.err != nil || !seen.left
 }
 
 func (c *h2) close() {
-	if c.cc == nil {
-		_ = c.tap.Close()
-		return
+	if c.cc != nil {
+		_ = c.cc.Close()
 	}
-	_ = c.cc.Close()
+	_ = c.nc.Close()
 }
 
 func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
@@ -60,9 +59,13 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 		Method: f.method, URL: f.url, Host: f.url.Host,
 		Header: http.Header{work.HeaderID: {a.ID}, "User-Agent": {userAgent}},
 	}
-	if f.upload {
-		var body *upload
+	var body *upload
+	switch a.stream.Profile.Op {
+	case load.Upload, load.Post, load.Continue:
 		ctx, body = startUpload(ctx, a, req)
+		defer body.end()
+	case load.Unary, load.ServerStream, load.Bidi:
+		body = startCall(ctx, a, req)
 		defer body.end()
 	}
 	resp, err := c.cc.RoundTrip(req.WithContext(ctx))
@@ -71,7 +74,7 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 	if err != nil {
 		return c.fail(ctx, a, err, id, nth)
 	}
-	if f.expect {
+	if a.stream.Profile.Op == load.Continue {
 		// The first frame was the 100, not the answer.
 		a.First = timeline.Monotonic()
 	}
@@ -134,13 +137,8 @@ type upload struct {
 // the stream is such.
 func startUpload(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
 	f := &a.stream.form
-	r, w := io.Pipe()
-	u := &upload{body: r}
-	sending, cancel := context.WithCancel(ctx)
-	u.cancel = cancel
-	req.Body, req.ContentLength = r, f.bytes
 	goOn := make(chan struct{})
-	if f.expect {
+	if a.stream.Profile.Op == load.Continue {
 		req.Header.Set("Expect", "100-continue")
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			Got100Continue: sync.OnceFunc(func() { close(goOn) }),
@@ -148,15 +146,26 @@ func startUpload(ctx context.Context, a *attempt, req *http.Request) (context.Co
 	} else {
 		close(goOn)
 	}
-	u.done.Go(func() {
+	u := startBody(ctx, req, func(sending context.Context, w io.Writer) error {
 		select {
 		case <-goOn:
 		case <-sending.Done():
 		}
-		_, err := work.Send(sending, w, a.ID, f.bytes, a.stream.Profile.Takes)
-		_ = w.CloseWithError(err)
+		_, err := work.Send(sending, w, a.ID, f.bytes, f.paced)
+		return err
 	})
+	req.ContentLength = f.bytes
 	return ctx, u
+}
+
+// startBody gives req a body of unknown length that send writes.
+func startBody(ctx context.Context, req *http.Request, send func(context.Context, io.Writer) error) *upload {
+	r, w := io.Pipe()
+	sending, cancel := context.WithCancel(ctx)
+	u := &upload{cancel: cancel, body: r}
+	req.Body, req.ContentLength = r, -1
+	u.done.Go(func() { _ = w.CloseWithError(send(sending, w)) })
+	return u
 }
 
 // end stops the sending, whose outcome is known.

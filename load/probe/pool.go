@@ -3,13 +3,10 @@
 package probe
 
 import (
-	"context"
 	"math"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/lastcall-dev/lastcall/load"
 )
 
 // The pool's clockwork: what has been idle for maxIdle is closed, as a decent
@@ -29,48 +26,18 @@ const maxLeast = 16
 type fate int
 
 const (
-	drop   fate = iota // it is closed
-	keep               // it goes back to the pool
-	unsent             // it was gone before a byte of the request was written
+	drop    fate = iota // it is closed
+	keep                // it goes back to the pool, or is held
+	closing             // the peer has said that it closes
+	unsent              // it was gone before a byte of the request was written
 )
-
-// conn carries one request at a time.
-type conn interface {
-	// try makes the attempt over this connection, its nth request, and
-	// fills in its sample.
-	try(ctx context.Context, a *attempt, nth int) fate
-	// state looks at an idle connection, without waiting.
-	state() state
-	close()
-}
-
-// link is a connection of a stream.
-type link struct {
-	conn
-	num   uint64 // counts the stream's connections from 1
-	nth   int    // requests so far
-	local string
-	since time.Time // idle since
-}
-
-// dial opens a connection of the stream's protocol.
-func (s *stream) dial(ctx context.Context) (*link, error) {
-	w, err := s.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l := &link{num: s.opened.Add(1), local: w.LocalAddr().String()}
-	if s.Profile.Protocol == load.H2C {
-		l.conn = newH2(w)
-	} else {
-		l.conn = newH1(s.ctx, w)
-	}
-	return l, nil
-}
 
 // pool holds the idle connections of a stream, used in turn.
 type pool struct {
 	least int // while fewer are open, the next attempt opens one
+	// part takes a connection that is over, and end one that is not.
+	part  func(*link)
+	end   func(l *link, why string)
 	quit  chan struct{}
 	swept chan struct{}
 
@@ -81,9 +48,11 @@ type pool struct {
 
 // newPool begins a pool. It is filled so far only that each connection is
 // used every two seconds or more often.
-func newPool(rate float64) *pool {
+func newPool(rate float64, part func(*link), end func(l *link, why string)) *pool {
 	p := &pool{
 		least: int(min(maxLeast, math.Ceil(2*rate))),
+		part:  part,
+		end:   end,
 		quit:  make(chan struct{}),
 		swept: make(chan struct{}),
 	}
@@ -94,6 +63,15 @@ func newPool(rate float64) *pool {
 // take returns the connection that has been idle longest, or nil: then the
 // caller opens one, and ends it by put or lost.
 func (p *pool) take() *link {
+	l, over := p.choose()
+	for _, l := range over {
+		p.part(l)
+	}
+	return l
+}
+
+// choose is take, and returns what is no longer in the pool: it is over.
+func (p *pool) choose() (l *link, over []*link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open >= p.least {
@@ -102,18 +80,18 @@ func (p *pool) take() *link {
 			p.idle = p.idle[1:]
 			switch l.state() {
 			case fresh:
-				return l
+				return l, over
 			case unread:
 				// Its own reader has not seen yet what may be a GOAWAY.
 				p.idle = append(p.idle, l)
 			case stale:
-				l.close()
+				over = append(over, l)
 				p.open--
 			}
 		}
 	}
 	p.open++
-	return nil
+	return nil, over
 }
 
 // put gives a connection back after a whole reply.
@@ -131,7 +109,7 @@ func (p *pool) lost() {
 	p.open--
 }
 
-// sweep closes idle connections that are over, so that the peer hears of it.
+// sweep takes out idle connections that are over, so that the peer hears of it.
 func (p *pool) sweep() {
 	defer close(p.swept)
 	tick := time.NewTicker(sweepEvery)
@@ -141,17 +119,33 @@ func (p *pool) sweep() {
 		case <-p.quit:
 			return
 		case now := <-tick.C:
-			p.mu.Lock()
-			p.idle = slices.DeleteFunc(p.idle, func(l *link) bool {
-				over := l.state() == stale || now.Sub(l.since) > maxIdle
-				if over {
-					l.close()
-					p.open--
-				}
-				return over
-			})
-			p.mu.Unlock()
+			p.look(now)
 		}
+	}
+}
+
+// look takes out what is over, or has been idle for too long.
+func (p *pool) look(now time.Time) {
+	var over, old []*link
+	p.mu.Lock()
+	p.idle = slices.DeleteFunc(p.idle, func(l *link) bool {
+		switch {
+		case l.state() == stale:
+			over = append(over, l)
+		case now.Sub(l.since) > maxIdle:
+			old = append(old, l)
+		default:
+			return false
+		}
+		p.open--
+		return true
+	})
+	p.mu.Unlock()
+	for _, l := range over {
+		p.part(l)
+	}
+	for _, l := range old {
+		p.end(l, whyIdle)
 	}
 }
 
@@ -160,6 +154,6 @@ func (p *pool) close() {
 	close(p.quit)
 	<-p.swept
 	for _, l := range p.idle {
-		l.close()
+		p.end(l, whyStop)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -59,7 +60,7 @@ func TestPoolGrows(t *testing.T) {
 // At a low rate the pool stays so small that its connections are used.
 func TestPoolSizeFollowsRate(t *testing.T) {
 	for rate, least := range map[float64]int{0.1: 1, 1: 2, 5: 10, 8: 16, 1000: 16} {
-		p := newPool(rate)
+		p := newPool(rate, nil, nil)
 		if p.least != least {
 			t.Errorf("at %v/s at least %d connections, want %d", rate, p.least, least)
 		}
@@ -154,7 +155,7 @@ func TestIdleGoAway(t *testing.T) {
 		p.body(s, id, 256, true)
 		<-idle
 		_ = p.WriteGoAway(s, http2.ErrCodeNo, nil)
-		p.rest()
+		p.fin()
 		closed.Add(1)
 	})
 	samples := inTurn(t, testStream(addr, reused(load.H2C)), 1, 20, func(p *pool) {
@@ -174,7 +175,6 @@ func TestIdleGoAway(t *testing.T) {
 func TestSweep(t *testing.T) {
 	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
 		g := noLeaks(t)
-		p := newPool(0.1)
 		var left atomic.Int64
 		addr := accept(t, func(_ int, c *net.TCPConn) {
 			_ = c.CloseWrite()
@@ -186,11 +186,12 @@ func TestSweep(t *testing.T) {
 				}
 			}
 		})
-		s := &stream{ctx: t.Context(), Stream: testStream(addr, reused(proto))}
-		s.addr, _ = check(s.Stream)
-		l, err := s.dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		s, r := unpaced(t, testStream(addr, reused(proto)))
+		p := newPool(0.1, s.part, s.end)
+		s.pool = p
+		l := s.dial(t.Context(), &attempt{stream: s})
+		if l == nil {
+			t.Fatal("no connection")
 		}
 		if p.take() != nil {
 			t.Error("a connection out of nothing")
@@ -198,7 +199,11 @@ func TestSweep(t *testing.T) {
 		p.put(l)
 		g.Eventually(left.Load).WithTimeout(patience).Should(gomega.BeEquivalentTo(1))
 		g.Eventually(func() int { p.mu.Lock(); defer p.mu.Unlock(); return p.open }).WithTimeout(patience).Should(gomega.Equal(0))
-		p.close()
+		s.stop()
+		s.finish()
+		if got, want := r.told(1), []string{"fin", "close why=broken"}; !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
 	}
 }
 
@@ -245,8 +250,13 @@ func TestPoolRecovers(t *testing.T) {
 type lostInRace struct{ closed bool }
 
 func (c *lostInRace) try(context.Context, *attempt, int) fate { return unsent }
-func (c *lostInRace) state() state                            { return fresh }
+func (c *lostInRace) drain() bool                             { return false }
 func (c *lostInRace) close()                                  { c.closed = true }
+
+// quiet is a wire that nothing comes over.
+type quiet struct{ wire }
+
+func (quiet) peek() state { return fresh }
 
 // A connection that was gone before the request was written is no attempt: the
 // sample is that of the connection that carried it, or could not be opened.
@@ -264,7 +274,8 @@ func TestUnsentTakesAnother(t *testing.T) {
 		gone := []*lostInRace{{}, {}}
 		for i, c := range gone {
 			s.pool.open++
-			s.pool.idle = append(s.pool.idle, &link{conn: c, num: uint64(100 + i), nth: 5, local: "x"})
+			e := newEar(quiet{}, &teller{emit: r.emit})
+			s.pool.idle = append(s.pool.idle, &link{conn: c, ear: e, wire: e, num: uint64(100 + i), nth: 5, local: "x"})
 		}
 		s.opened.Store(200)
 		s.attempt(timeline.Monotonic(), 1)
@@ -289,7 +300,7 @@ func TestUnsentTakesAnother(t *testing.T) {
 func TestLateTimeoutIsSaturated(t *testing.T) {
 	s := testStream("127.0.0.1:80", reused(load.HTTP1))
 	for late, saturated := range map[time.Duration]bool{0: false, s.Tolerance / 2: false, s.Tolerance + 1: true} {
-		a := &attempt{stream: &stream{Stream: s}}
+		a := &attempt{stream: &stream{Stream: s, ctx: t.Context()}}
 		a.Start = timeline.Monotonic() - s.Timeout - late
 		a.fail(timeline.Timeout, os.ErrDeadlineExceeded)
 		if a.Saturated != saturated {

@@ -2,14 +2,19 @@
 
 // Package probe is the open-loop client, the only source of verdict samples.
 //
-// Each stream has one schedule, and each attempt its own goroutine, so that a
-// stalled request never delays the next one. Every attempt is one sample,
+// Each stream has one schedule, and each attempt a goroutine that does nothing
+// else meanwhile, so that a stalled request never delays the next one. Every attempt is one sample,
 // also when it never connected, and nothing is ever tried twice.
+//
+// What a peer says besides answers is told as frames: there is always somebody
+// who reads from an idle connection, and a peer that has said that it ends a
+// connection is given the time to do so.
 package probe
 
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -40,8 +45,9 @@ type Generator struct{}
 var _ load.Generator = Generator{}
 
 // Start begins a stream. Samples reach emit from the goroutines of their
-// attempts, each as soon as its outcome is known.
-func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sample)) (load.Handle, error) {
+// attempts, each as soon as its outcome is known, and frames from those that
+// read from the connections.
+func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Record)) (load.Handle, error) {
 	addr, err := check(s)
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
@@ -49,26 +55,41 @@ func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Sa
 	if emit == nil {
 		return nil, fmt.Errorf("stream %q: emit is nil: samples must go somewhere", s.Name)
 	}
+	st, err := newStream(ctx, s, addr, emit)
+	if err != nil {
+		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
+	}
+	if s.Profile.Conns == load.Reused {
+		st.pool = newPool(s.Profile.Rate, st.part, st.end)
+	}
+	go st.run()
+	return st, nil
+}
+
+// newStream makes a stream without its pool.
+func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit func(timeline.Record)) (*stream, error) {
 	st := &stream{
 		Stream: s,
 		addr:   addr,
+		from:   from(s),
 		dest:   addr.String(),
 		emit:   emit,
 		ctx:    ctx,
 		prefix: newPrefix(s.Name),
+		ending: make(chan struct{}),
 		done:   make(chan struct{}),
 	}
+	var err error
 	if s.Profile.Op == load.Lookup {
 		if st.inquiry, err = newInquiry(s); err != nil {
-			return nil, fmt.Errorf("stream %q: %w", s.Name, err)
+			return nil, err
 		}
+	}
+	if st.tls, err = newTLS(s); err != nil {
+		return nil, err
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
-	if s.Profile.Conns == load.Reused {
-		st.pool = newPool(s.Profile.Rate)
-	}
-	go st.run()
 	return st, nil
 }
 
@@ -88,23 +109,30 @@ func newPrefix(name string) string {
 // stream is a running one. It is its own handle.
 type stream struct {
 	load.Stream
-	addr netip.AddrPort
-	dest string // addr, as samples give it
-	emit func(timeline.Sample)
-	form form
+	addr  netip.AddrPort
+	from  netip.Prefix  // the zero value: the kernel's choice
+	dials atomic.Uint32 // counts those from it
+	dest  string        // addr, as samples give it
+	emit  func(timeline.Record)
+	form  form
 	// inquiry is what a lookup asks, and form what anything else does.
 	inquiry *inquiry
+	tls     *tls.Config // nil: in plaintext
 
 	ctx    context.Context // ends: everything is killed
 	pacing context.Context // ends: nothing new begins
 	stop   context.CancelFunc
+	ending chan struct{} // closed: nothing is in flight any more
 	done   chan struct{}
 
 	prefix   string
 	opened   atomic.Uint64 // connections
 	pool     *pool         // nil: a connection for each request
 	attempts sync.WaitGroup
-	pumps    sync.WaitGroup // of far connections
+	free     atomic.Int32   // goroutines that wait for a turn
+	held     sync.WaitGroup // idle connections that no pool has
+	parting  sync.WaitGroup // connections that the peer is to end
+	pumps    sync.WaitGroup // of far connections, and what reads their rest
 }
 
 // Stop implements load.Handle.
@@ -116,14 +144,55 @@ func (s *stream) Done() <-chan struct{} { return s.done }
 func (s *stream) run() {
 	defer close(s.done)
 	defer s.stop()
-	defer s.pumps.Wait()
-	if s.pool != nil {
-		defer s.pool.close()
-	}
+	defer s.finish()
+	turns := make(chan turn)
+	defer close(turns)
 	pace(s.pacing, s.Stream, timeline.Monotonic, timeline.Monotonic(), func(due time.Duration, seq int64) {
-		s.attempts.Go(func() { s.attempt(due, seq) })
+		t := turn{due, seq}
+		select {
+		case turns <- t: // somebody is free
+		default:
+			s.attempts.Go(func() { s.hand(t, turns) })
+		}
 	})
+}
+
+// turn is one of the schedule's.
+type turn struct {
+	due time.Duration
+	seq int64
+}
+
+// maxFree is how many goroutines wait for a turn: what a stall of the system has
+// brought forth beyond them goes.
+const maxFree = 64
+
+// hand makes the attempt of a turn, and of those that come when it is free. A
+// goroutine of its own for each attempt begins with a small stack, and to let it
+// grow is a tenth of what an attempt costs.
+func (s *stream) hand(t turn, turns <-chan turn) {
+	for more := true; more; {
+		s.attempt(t.due, t.seq)
+		if s.free.Add(1) > maxFree {
+			more = false
+		} else {
+			t, more = <-turns
+		}
+		s.free.Add(-1)
+	}
+}
+
+// finish waits for what is in flight, and closes what is left. The pacing has
+// ended.
+func (s *stream) finish() {
 	s.attempts.Wait()
+	s.held.Wait()
+	if s.pool != nil {
+		s.pool.close()
+	}
+	close(s.ending)
+	s.parting.Wait()
+	s.pumps.Wait()
 }
 
 // pace begins an attempt in each slot of 1/Rate, at a random instant of the
@@ -159,7 +228,12 @@ func pace(ctx context.Context, s load.Stream, now func() time.Duration, start ti
 }
 
 // budget bounds an attempt, from its start.
-func (s *stream) budget() time.Duration { return s.Timeout + s.Profile.Takes }
+func (s *stream) budget() time.Duration {
+	if s.holds() {
+		return s.Timeout
+	}
+	return s.Timeout + s.Profile.Takes
+}
 
 func (s *stream) attempt(due time.Duration, seq int64) {
 	a := &attempt{
@@ -180,7 +254,7 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	} else {
 		s.carry(ctx, a)
 	}
-	s.emit(a.Sample)
+	s.emit(timeline.Record{Sample: &a.Sample})
 }
 
 // carry takes the attempt over one connection.
@@ -192,29 +266,18 @@ func (s *stream) carry(ctx context.Context, a *attempt) {
 			l = s.pool.take()
 		}
 		if l == nil {
-			var err error
-			if l, err = s.dial(ctx); err != nil {
-				a.fail(dialOutcome(err), err)
+			if l = s.dial(ctx, a); l == nil {
 				if s.pool != nil {
 					s.pool.lost()
 				}
 				return
 			}
-			a.Dial = timeline.Monotonic()
+		} else {
+			a.take(l)
 		}
-		l.nth++
-		a.Conn, a.Nth, a.Local = l.num, l.nth, l.local
 		a.Phase = timeline.PhaseWrite
 		fate := l.try(ctx, a, l.nth)
-		switch {
-		case fate == keep && s.pool != nil:
-			s.pool.put(l)
-		default:
-			l.close()
-			if s.pool != nil {
-				s.pool.lost()
-			}
-		}
+		s.settle(l, fate)
 		// A pooled connection that turned out to be gone before a byte of the
 		// request was written is no attempt: another one is taken.
 		if fate != unsent || l.nth == 1 {

@@ -31,19 +31,23 @@ import (
 
 // Every protocol, connection and operation against a healthy server.
 func TestHealthy(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	noLeaks(t)
+	for _, proto := range overHTTP {
 		for _, conns := range []load.Conns{load.New, load.Reused} {
-			for _, op := range []load.Op{load.Get, load.Slow, load.Chunked, load.Upload, load.Continue} {
+			for _, op := range []load.Op{load.Get, load.Slow, load.Chunked, load.Upload, load.Post, load.Continue} {
+				if inTLS(proto) && op != load.Get && op != load.Upload {
+					continue // TLS makes no difference to what a body is
+				}
 				p := load.Profile{Protocol: proto, Conns: conns, Op: op}
 				if op != load.Get {
 					p.Takes = 250 * time.Millisecond
 				}
 				t.Run(string(proto)+"/"+string(conns)+"/"+string(op), func(t *testing.T) {
-					noLeaks(t)
+					t.Parallel()
 					addr, _ := serve(t, proto, backend)
-					// The first 60 may all be in flight at once.
+					// The first 30 may all be in flight at once.
 					samples := recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 60 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 30 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					})
 					ids := map[string]bool{}
 					reused := 0
@@ -52,7 +56,7 @@ func TestHealthy(t *testing.T) {
 							t.Fatalf("not ok: %s", text(s))
 						}
 						want := int64(work.SlowBytes)
-						if op == load.Get {
+						if op == load.Get || op == load.Post {
 							want = work.SmallBytes
 						}
 						if s.Got != want || s.Want != want || s.Status != 200 || s.Server != "pod-1" {
@@ -404,6 +408,10 @@ func asLookup(s *load.Stream) {
 	s.Profile.Protocol, s.Profile.Op, s.Query = load.DNS, load.Lookup, "echo."
 }
 
+func asTLS(s *load.Stream) {
+	s.Profile.Protocol, s.CA, s.ServerName = load.H2, string(identity().ca), serverName
+}
+
 func TestStartSaysWhatIsWrong(t *testing.T) {
 	good := testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get})
 	for _, c := range []struct {
@@ -413,10 +421,10 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Name = "" }, "no name"},
 		{func(s *load.Stream) { s.Addr = "echo:80" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Addr = "127.0.0.1:0" }, "want an IP and a port"},
-		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2"]`},
 		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused"]`},
-		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "continue" "lookup" "check"]`},
-		{func(s *load.Stream) { s.Profile.Protocol = load.DNS }, `want one of ["http1" "h2c"]`},
+		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "post" "continue" "grpc-unary" "grpc-server" "grpc-bidi" "idle" "websocket" "half-header" "talk" "mute" "lookup" "check"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = load.DNS }, `want one of ["http1" "h2c" "https1" "h2"]`},
 		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Conns = load.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Protocol = load.H2C }, `want one of ["http1"]`},
 		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Takes = time.Second }, "takes no time of its own"},
@@ -437,12 +445,28 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile.Rate = 0 }, "rate 0"},
 		{func(s *load.Stream) { s.Profile.Rate = math.NaN() }, "rate NaN"},
 		{func(s *load.Stream) { s.Profile.Rate = 1e9 }, "up to 20000"},
+		{func(s *load.Stream) { s.Profile.Op = load.Idle }, "want 1ms at least"},
+		{func(s *load.Stream) { s.Profile = idleFor(load.HTTP1, time.Second); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Protocol = load.HTTP1 }, `want one of ["tcp"]`},
+		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Takes = 0 }, "want 1ms at least"},
+		{func(s *load.Stream) { s.Profile.Protocol = load.TCP }, `want one of ["http1" "h2c" "https1" "h2"]`},
+		{func(s *load.Stream) {
+			s.Profile.Op, s.Profile.Protocol, s.Profile.Takes = load.Mute, load.H2C, time.Second
+		}, `want one of ["http1" "https1"]`},
+		{func(s *load.Stream) { s.From = "127.0.0.1" }, "range of IPv4"},
+		{func(s *load.Stream) { s.CA = string(identity().ca) }, "has no TLS"},
+		{func(s *load.Stream) { s.ServerName = serverName }, "has no TLS"},
+		{func(s *load.Stream) { asTLS(s); s.CA = "" }, "has no certificate"},
+		{func(s *load.Stream) { asTLS(s); s.CA = "no PEM" }, "has no certificate"},
+		{func(s *load.Stream) { asTLS(s); s.ServerName = "" }, "no server name"},
+		{func(s *load.Stream) { asTLS(s); s.Profile.Delay = s.Timeout/8 + 1 }, "8 times that must fit"},
 		{func(s *load.Stream) { s.Tolerance = 0 }, "tolerance 0s"},
 		{func(s *load.Stream) { s.Timeout = -1 }, "timeout -1ns"},
 	} {
 		s := good
 		c.change(&s)
-		h, err := Generator{}.Start(t.Context(), s, func(timeline.Sample) {})
+		h, err := Generator{}.Start(t.Context(), s, func(timeline.Record) {})
 		if err == nil || !strings.Contains(err.Error(), c.say) {
 			t.Errorf("%+v: error %v, want %q in it", s, err, c.say)
 		}
@@ -454,7 +478,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		t.Error("no error without emit")
 	}
 	// All that is wrong is said at once.
-	_, err := Generator{}.Start(t.Context(), load.Stream{}, func(timeline.Sample) {})
+	_, err := Generator{}.Start(t.Context(), load.Stream{}, func(timeline.Record) {})
 	for _, say := range []string{"no name", "IP and a port", "protocol", "conns", "op", "rate", "tolerance", "timeout"} {
 		if err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("error %v, want %q in it", err, say)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -64,6 +66,13 @@ func backend(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
+		later := time.NewTimer(job.Later)
+		defer later.Stop()
+		select {
+		case <-later.C:
+		case <-r.Context().Done():
+			return
+		}
 		_ = json.NewEncoder(w).Encode(work.Uploaded{Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))})
 		return
 	}
@@ -78,12 +87,14 @@ func backend(w http.ResponseWriter, r *http.Request) {
 func serve(t testing.TB, proto load.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
 	opened = new(atomic.Int64)
-	if proto == load.H2C {
+	if isH2(proto) {
 		var open sync.Map
-		addr = accept(t, func(_ int, c *net.TCPConn) {
+		addr = accept(t, func(_ int, tcp *net.TCPConn) {
 			opened.Add(1)
-			open.Store(c, nil)
-			defer open.Delete(c)
+			open.Store(tcp, nil)
+			defer open.Delete(tcp)
+			c := newFarEnd(tcp, proto)
+			defer c.Close()
 			if p, err := newPeer(c); err == nil {
 				p.handle(h)
 			}
@@ -100,7 +111,14 @@ func serve(t testing.TB, proto load.Protocol, h http.HandlerFunc) (addr string, 
 	}}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		serve := srv.Serve
+		if inTLS(proto) {
+			srv.TLSConfig = identity().server(proto)
+			srv.Protocols = new(http.Protocols)
+			srv.Protocols.SetHTTP1(true)
+			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+		}
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("serve: %v", err)
 		}
 	})
@@ -146,25 +164,53 @@ func accept(t testing.TB, script func(n int, c *net.TCPConn)) string {
 func testStream(addr string, p load.Profile) load.Stream {
 	p.Path = load.Direct
 	if p.Rate == 0 {
-		p.Rate = 100
+		p.Rate = 30 // many of them run beside each other, on a machine that may have little CPU to give
 	}
-	return load.Stream{
+	s := load.Stream{
 		Name: p.Key(), Profile: p, Addr: addr,
 		// Generous: the machine may be busy, and only some tests are about time.
 		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
+	if inTLS(p.Protocol) {
+		s.CA, s.ServerName = string(identity().ca), serverName
+	}
+	return s
 }
 
-// recording collects samples.
+// recording collects samples and frames.
 type recording struct {
 	mu      sync.Mutex
 	samples []timeline.Sample
+	frames  []timeline.Frame
 }
 
-func (r *recording) emit(s timeline.Sample) {
+func (r *recording) emit(x timeline.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.samples = append(r.samples, s)
+	if x.Sample != nil {
+		r.samples = append(r.samples, *x.Sample)
+	}
+	if x.Frame != nil {
+		r.frames = append(r.frames, *x.Frame)
+	}
+}
+
+// told are the frames of a connection, each with its attributes.
+func (r *recording) told(conn uint64) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, f := range r.frames {
+		if f.Conn != conn {
+			continue
+		}
+		text := string(f.Kind)
+		for _, name := range slices.Sorted(maps.Keys(f.Attrs)) {
+			text += " " + name + "=" + f.Attrs[name]
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 func (r *recording) all() []timeline.Sample {
@@ -195,8 +241,8 @@ func recordUntil(t testing.TB, s load.Stream, enough func(all []timeline.Sample)
 	var r recording
 	done := make(chan struct{})
 	var once sync.Once
-	h, err := Generator{}.Start(t.Context(), s, func(s timeline.Sample) {
-		r.emit(s)
+	h, err := Generator{}.Start(t.Context(), s, func(x timeline.Record) {
+		r.emit(x)
 		if enough(r.all()) {
 			once.Do(func() { close(done) })
 		}
@@ -225,29 +271,34 @@ func ended(t testing.TB, h load.Handle) {
 	}
 }
 
-// idleStream is a stream that nobody paces: each attempt is the test's own. Its
-// pool opens so many connections before it uses one again, and is not swept.
-func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
+// unpaced is a stream that nobody paces: each attempt is the test's own. It has
+// no pool.
+func unpaced(t testing.TB, s load.Stream) (*stream, *recording) {
 	t.Helper()
 	var r recording
-	st := &stream{Stream: s, ctx: t.Context(), dest: s.Addr, emit: r.emit, prefix: newPrefix(s.Name)}
-	var err error
-	if st.addr, err = check(s); err != nil {
+	addr, err := check(s)
+	if err != nil {
 		t.Fatal(err)
 	}
-	st.form = newForm(s, s.Addr)
-	if s.Profile.Op == load.Lookup {
-		if st.inquiry, err = newInquiry(s); err != nil {
-			t.Fatal(err)
-		}
+	st, err := newStream(t.Context(), s, addr, r.emit)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(st.pumps.Wait) // behind the pool's end
-	if s.Profile.Conns == load.Reused {
-		st.pool = &pool{least: least, quit: make(chan struct{}), swept: make(chan struct{})}
-		close(st.pool.swept)
-		t.Cleanup(st.pool.close)
-	}
+	t.Cleanup(st.stop)
 	return st, &r
+}
+
+// idleStream is one that ends with the test. Its pool opens so many connections
+// before it uses one again, and is not swept.
+func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
+	t.Helper()
+	st, r := unpaced(t, s)
+	if s.Profile.Conns == load.Reused {
+		st.pool = &pool{least: least, part: st.part, end: st.end, quit: make(chan struct{}), swept: make(chan struct{})}
+		close(st.pool.swept)
+	}
+	t.Cleanup(func() { st.stop(); st.finish() })
+	return st, r
 }
 
 // inTurn makes n attempts, one after the other, and calls between from one to

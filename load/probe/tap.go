@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // tap listens on an h2 connection that carries one stream at a time.
 type tap struct {
 	net.Conn
+	ear *ear
 
 	mu      sync.Mutex
 	in, out frames
@@ -35,7 +37,8 @@ type sight struct {
 	lastID    uint32 // the GOAWAY's last stream ID, the lowest so far
 	resetID   uint32 // stream that was last reset by the peer
 	resetCode http2.ErrCode
-	err       error // that the socket ended with
+	err       error // that reading or writing ended with
+	left      bool  // the ClientConn would close
 }
 
 // sent is when the request was written to its end, or 0.
@@ -55,10 +58,10 @@ func (s sight) first(id uint32) time.Duration {
 }
 
 // over says that no further stream should be begun.
-func (s sight) over() bool { return s.goAway || s.err != nil }
+func (s sight) over() bool { return s.goAway || s.err != nil || s.left }
 
-func newTap(nc net.Conn) *tap {
-	t := &tap{Conn: nc}
+func newTap(nc net.Conn, e *ear) *tap {
+	t := &tap{Conn: nc, ear: e}
 	t.out.skip = len(http2.ClientPreface)
 	return t
 }
@@ -76,6 +79,16 @@ func (t *tap) Read(p []byte) (int, error) {
 	t.in.feed(p[:n], t.received)
 	t.ended(err)
 	return n, err
+}
+
+// Close keeps the connection: a ClientConn closes after a GOAWAY, and the peer's
+// part of the end is what is wanted here. Its reader goes on until reading ends.
+func (t *tap) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sight.left = true
+	t.ear.leave()
+	return nil
 }
 
 // Write looks first: the answer could otherwise be seen before its request.
@@ -96,6 +109,7 @@ func (t *tap) Write(p []byte) (int, error) {
 func (t *tap) ended(err error) {
 	if err != nil && t.sight.err == nil && !errors.Is(err, net.ErrClosed) {
 		t.sight.err = err
+		t.ear.leave()
 	}
 }
 
@@ -128,12 +142,16 @@ func (t *tap) received(f frame) {
 			t.sight.lastID = last
 		}
 		t.sight.goAway = true
+		code := http2.ErrCode(binary.BigEndian.Uint32(f.payload[4:]))
+		t.ear.tell(timeline.FrameGoAway, "last", strconv.FormatUint(uint64(last), 10), "code", code.String())
+		t.ear.leave()
 	case http2.FrameRSTStream:
 		if len(f.payload) < 4 {
 			return
 		}
 		t.sight.resetID = f.stream
 		t.sight.resetCode = http2.ErrCode(binary.BigEndian.Uint32(f.payload))
+		t.ear.tell(timeline.FrameReset, "id", strconv.FormatUint(uint64(f.stream), 10), "code", t.sight.resetCode.String())
 	}
 }
 

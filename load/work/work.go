@@ -5,10 +5,12 @@
 // request ID. It is a leaf: standard library only.
 //
 //	GET  /work?bytes=N&takes=MS[&chunked=1]   answers Body(id, N)
-//	POST /work?takes=MS                       takes a body up, answers with an Uploaded
+//	POST /work?takes=MS[&later=MS]            takes a body up, answers with an Uploaded
+//	GET  /ws                                  echoes the messages of a WebSocket
 //
 // A GET's answer carries HeaderBytes and HeaderSHA256 before the body, and
-// every answer HeaderPod and HeaderPhase.
+// every answer HeaderPod and HeaderPhase. What is said in an opaque TCP stream
+// stands in talk.go.
 package work
 
 import (
@@ -23,8 +25,11 @@ import (
 	"time"
 )
 
-// URLPath is where the work is done.
-const URLPath = "/work"
+// URLPath is where the work is done, and WebSocketPath where messages are echoed.
+const (
+	URLPath       = "/work"
+	WebSocketPath = "/ws"
+)
 
 // The headers.
 const (
@@ -66,6 +71,8 @@ type Job struct {
 	Takes time.Duration
 	// Chunked asks for a body whose length isn't announced.
 	Chunked bool
+	// Later is the time from an upload's last byte to its answer.
+	Later time.Duration
 }
 
 // Query is the job as a query string, with the time in whole milliseconds.
@@ -76,6 +83,9 @@ func (j Job) Query() string {
 	}
 	if j.Chunked {
 		q += "&chunked=1"
+	}
+	if j.Later > 0 {
+		q += "&later=" + strconv.FormatInt(j.Later.Milliseconds(), 10)
 	}
 	return q
 }
@@ -90,12 +100,16 @@ func ParseJob(q url.Values) (Job, error) {
 		}
 		j.Bytes = n
 	}
-	if s := q.Get("takes"); s != "" {
+	for name, d := range map[string]*time.Duration{"takes": &j.Takes, "later": &j.Later} {
+		s := q.Get(name)
+		if s == "" {
+			continue
+		}
 		ms, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || ms < 0 || ms > MaxTakes.Milliseconds() {
-			return Job{}, fmt.Errorf("takes=%q: want milliseconds from 0 to %d", s, MaxTakes.Milliseconds())
+			return Job{}, fmt.Errorf("%s=%q: want milliseconds from 0 to %d", name, s, MaxTakes.Milliseconds())
 		}
-		j.Takes = time.Duration(ms) * time.Millisecond
+		*d = time.Duration(ms) * time.Millisecond
 	}
 	switch s := q.Get("chunked"); s {
 	case "", "0":

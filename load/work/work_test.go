@@ -49,6 +49,7 @@ func TestJob(t *testing.T) {
 		{Bytes: SmallBytes},
 		{Bytes: SlowBytes, Takes: 3 * time.Second},
 		{Bytes: SlowBytes, Takes: 3 * time.Second, Chunked: true},
+		{Later: 11 * time.Second},
 	} {
 		q, err := url.ParseQuery(j.Query())
 		if err != nil {
@@ -59,7 +60,7 @@ func TestJob(t *testing.T) {
 			t.Errorf("ParseJob(%q) = %+v, %v, want %+v", j.Query(), got, err, j)
 		}
 	}
-	for _, bad := range []string{"bytes=-1", "bytes=x", "takes=1s", "takes=99999999999", "chunked=yes"} {
+	for _, bad := range []string{"bytes=-1", "bytes=x", "takes=1s", "takes=99999999999", "later=soon", "chunked=yes"} {
 		q, err := url.ParseQuery(bad)
 		if err != nil {
 			t.Fatal(err)

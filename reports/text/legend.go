@@ -14,15 +14,15 @@ type Meaning struct{ Word, Means string }
 
 // words are those of checks, findings and reports.
 var words = []Meaning{
-	{"T_del", "the API server shows the pod's deletion"},
+	{"T_del", "its deletion shows (in a cluster: at the API server)"},
 	{"D", "the pod is told to stop: its preStop hook or SIGTERM reaches it"},
-	{"T_endpoint", "its EndpointSlice says that it terminates"},
-	{"T(serving=false)", "its EndpointSlice says that it serves no more"},
+	{"T_endpoint", "its endpoint (in a cluster: its EndpointSlice) says that it terminates"},
+	{"T(serving=false)", "its endpoint says that it serves no more"},
 	{"T_lastnew", "the last new connection through the Service reaches it"},
 	{"T_exit", "its process is gone"},
 	{"T_net", "its network interface is gone"},
 	{"P", "the propagation window: how long the service network (kube-proxy, or what stands in for it) may take to notice that a pod goes (--p, 3 s by default)"},
-	{"K", "the kill: the grace period is over, and the kubelet kills what is left"},
+	{"K", "the kill: the grace period is over, and what is left is killed"},
 	{"drain call", "SIGTERM to the container, without a deletion of its pod"},
 	{"ledger", "what the backends write down of every request"},
 	{"unmatched", "only the client or only the ledger knows of it; lost: its client got no answer"},

@@ -59,6 +59,7 @@ func (p *page) matrix() {
 		}
 	}
 	p.f("\n")
+	p.f("Killed by a fault of their own: %d of %d.\n\n", len(m.Killed), len(ids))
 	if len(m.Problems)+len(m.Doubts) == 0 {
 		p.f("No hole, and every cell is as it was written down before.\n\n")
 	}
@@ -74,6 +75,7 @@ func (p *page) matrix() {
 	}
 	list(red, "What is wrong with it", m.Problems)
 	list(yellow, "What proves nothing, for or against the suite", m.Doubts)
+	list(bold, "Not put to a fault: this stage can't carry them, and another one's matrix is to prove them", m.Unput)
 	list(bold, "Written down too, and not recorded here: no scenario of a behaviour that names the fault has it", m.Unheld)
 }
 

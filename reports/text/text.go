@@ -269,7 +269,7 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 		p.field("Check", check)
 		for _, c := range f.Evidence {
 			// Most checks say it themselves.
-			if !c.Met() && !strings.Contains(f.Actual, c.Name) {
+			if !c.Met() && !strings.Contains(f.Actual, c.What()) {
 				p.field("", fmt.Sprintf("too little evidence: %s, needs %s", counted(c), thousands(c.Floor)))
 			}
 		}
@@ -353,8 +353,13 @@ func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 	if len(f.Culprits) == 0 {
 		return
 	}
-	n := min(shown, len(f.Culprits))
-	p.field("Culprits", fmt.Sprintf("%s of %s:", thousands(n), thousands(len(f.Culprits)+f.MoreCulprits)))
+	n, all := min(shown, len(f.Culprits)), len(f.Culprits)+f.MoreCulprits
+	// More than the requests that failed, where one breaks the rule twice.
+	how := ":"
+	if n < all {
+		how = fmt.Sprintf("; the first %d:", n)
+	}
+	p.field("Culprits", count(all, "observation")+" against the rule"+how)
 	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
 	for _, c := range f.Culprits[:n] {
 		rel := p.relative(b, c)

@@ -103,12 +103,17 @@ func TestBounds(t *testing.T) {
 }
 
 func TestCounted(t *testing.T) {
-	for name, want := range map[string]string{
-		"pods seen": "1 pod seen",
-		"terminating states, the fewest at echo-1": "1 terminating state, the fewest at echo-1",
-		"evict: new connections in [D, D+P]":       "evict: 1 new connection in [D, D+P]",
+	for c, want := range map[spec.Count]string{
+		{Name: "pods seen"}:                                       "1 pod seen",
+		{Name: "terminating states", At: "echo-1"}:                "1 terminating state, the fewest at echo-1",
+		{Of: "evict", Name: "new connections in [D, D+P]"}:        "evict: 1 new connection in [D, D+P]",
+		{Name: "connections that said Connection: close"}:         "1 connection that said Connection: close",
+		{Of: "node port", Name: "answers of 200, once", At: "n1"}: "node port: 1 answer of 200, once, the fewest at n1",
+		// As reports have it that were written before Of and At.
+		{Name: "terminating states, the fewest at echo-1"}: "1 terminating state, the fewest at echo-1",
 	} {
-		if got := text.Counted(spec.Count{Name: name, N: 1}); got != want {
+		c.N = 1
+		if got := text.Counted(c); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -127,16 +127,14 @@ var singular = map[string]string{
 	"restarts": "restart", "seconds": "second", "SIGTERMs": "SIGTERM", "states": "state", "streams": "stream", "terminations": "termination",
 }
 
-// counted writes evidence: "12 pods seen", "1 pod seen", and where the name
-// begins with whose it is, "evict: 12 pods seen".
+// counted writes evidence: "12 pods seen", "1 pod seen", "evict: 12 pods seen".
 func counted(c spec.Count) string {
-	whose, name, ok := strings.Cut(c.Name, ": ")
-	if ok {
-		whose += ": "
-	} else {
-		whose, name = "", c.Name
+	of := ""
+	if c.Of != "" {
+		of = c.Of + ": "
 	}
-	words := strings.Fields(name)
+	c.Of = ""
+	words := strings.Fields(c.What())
 	if c.N == 1 {
 		// The first noun is what is counted: "new connections offered to pods".
 		for i, w := range words {
@@ -146,7 +144,7 @@ func counted(c spec.Count) string {
 			}
 		}
 	}
-	return whose + thousands(c.N) + " " + strings.Join(words, " ")
+	return of + thousands(c.N) + " " + strings.Join(words, " ")
 }
 
 // offset writes an instant of the timeline: +12.345s.

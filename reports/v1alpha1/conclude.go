@@ -50,7 +50,7 @@ func (r *ConformanceReport) Conclude() {
 	if len(r.Errors) > 0 {
 		verdict = spec.Worse(verdict, spec.Error)
 	}
-	if r.Matrix != nil {
+	if r.Matrix != nil && len(r.Matrix.Rows) > 0 {
 		// It shows something about the suite: each cell is as it was written
 		// down, or the suite can't be believed.
 		verdict, shown = spec.Worse(verdict, spec.Pass), true

@@ -238,13 +238,17 @@ type Matrix struct {
 	// Kind is diagonal or full.
 	Kind string      `json:"kind"`
 	Rows []MatrixRow `json:"rows,omitempty"`
+	// Killed are the behaviours that a fault of their own made fail.
+	Killed []string `json:"killed,omitempty"`
 	// Problems are cells that are not as they were written down, holes, and
 	// behaviours that nothing tells apart. None may be left.
 	Problems []string `json:"problems,omitempty"`
 	// Doubts are cells that are Inconclusive and were not meant to be, or for
-	// another reason, and behaviours that no fault could be put to: they prove
-	// nothing, for or against the suite.
+	// another reason: they prove nothing, for or against the suite.
 	Doubts []string `json:"doubts,omitempty"`
+	// Unput are the behaviours that this stage can't carry, and why: another
+	// stage's matrix is to prove them.
+	Unput []string `json:"unput,omitempty"`
 	// Unheld are expectations, by fault, that no cell of a whole matrix was held
 	// against: notes, and nothing that is wrong.
 	Unheld []string `json:"unheld,omitempty"`

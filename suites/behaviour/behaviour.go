@@ -14,6 +14,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -54,6 +55,15 @@ type Behaviour struct {
 	// Resolution is the finest time that its verdict rests on; the
 	// generator may miss its schedule by a third of it.
 	Resolution time.Duration
+
+	// fitted: its traffic is not the catalogue's any more.
+	fitted bool
+}
+
+// Carry is the behaviour with other traffic than the catalogue's.
+func (b Behaviour) Carry(traffic []load.Profile) Behaviour {
+	b.Traffic, b.fitted = traffic, true
+	return b
 }
 
 // Extent is how far a behaviour goes in a larger profile.
@@ -97,7 +107,14 @@ func (b Behaviour) Delays() []time.Duration {
 // Topology is what a scenario deploys. It is comparable: equal topologies
 // are one deployment.
 type Topology struct {
-	// Replicas of the app, spread over the nodes.
+	// Role is what is put up, and ended: empty is the app. A gateway stands
+	// before two of them.
+	Role system.Role `json:"role,omitempty"`
+	// Behind: what is ended, and what all else here is about, is the app that
+	// stands behind the role, which stays. Each of its instances comes up again at
+	// its old address: who stands before it knows it by that.
+	Behind bool `json:"behind,omitempty"`
+	// Replicas of it, spread over the nodes.
 	Replicas int `json:"replicas"`
 	// MinDrain is how long the app stays ready and accepting after D.
 	MinDrain time.Duration `json:"minDrain"`
@@ -123,6 +140,12 @@ type Topology struct {
 	Budget int `json:"budget,omitempty"`
 	// Apart: never two pods of a revision on one node.
 	Apart bool `json:"apart,omitempty"`
+	// Cut: there is traffic that lasts longer than Deadline, which keeps an
+	// instance until then. Nothing else is looked at beside it.
+	Cut bool `json:"cut,omitempty"`
+	// Idle: there is nobody who stays, so that the system has times with no
+	// connection. It keeps such a topology apart from one of equal times.
+	Idle bool `json:"idle,omitempty"`
 }
 
 // registry is the one global of the suite (ADR 0001).

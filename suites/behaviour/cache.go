@@ -181,8 +181,8 @@ func (c Cache) forget(j *judgement, report *v1alpha1.ConformanceReport) error {
 // keptStage is where the recordings of a plan were made that are all kept.
 type keptStage struct{ env v1alpha1.Environment }
 
-// Skip implements Stage.
-func (keptStage) Skip(Behaviour) string { return "" }
+// Fit implements Stage.
+func (keptStage) Fit(b Behaviour) (Behaviour, string) { return b, "" }
 
 // Describe implements Stage: it is the cluster that stood then.
 func (k keptStage) Describe(context.Context) (v1alpha1.Environment, error) { return k.env, nil }

@@ -61,6 +61,7 @@ func (t Topology) String() string {
 	if t.HookFails {
 		fails = " that fails"
 	}
+	say(t.Behind, "behind a %s, which stays", t.Role)
 	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)
 	say(t.MinReady > 0, "minReadySeconds %d", int(t.MinReady.Seconds()))
 	say(t.Unavailable > 0, "%d at a time may be unavailable", t.Unavailable)

@@ -27,6 +27,9 @@ type Run struct {
 	Report v1alpha1.ConformanceReport `json:"report"`
 	// Plan are the scenarios that the run meant to record.
 	Plan []Scenario `json:"plan"`
+	// Cores is how much of the machine those that ran side by side could have;
+	// 0: nobody wrote it down.
+	Cores float64 `json:"cores,omitempty"`
 	// Matrix says that the plan breaks each scenario by a fault of its own.
 	Matrix Matrix `json:"matrix,omitempty"`
 	// Skipped are selected behaviours that the stage can't carry, by reason.

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +29,7 @@ func readAll(dir string) (*judgement, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile}
+	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile, cores: cmp.Or(run.Cores, OnCluster.cores())}
 	for _, s := range run.Plan {
 		r, err := readRecording(dir, s, run.Report.Settings.P.D())
 		if err != nil {
@@ -116,6 +117,7 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	}
 	r.recorded = true
 	r.scene = assertions.NewCase(tl, p)
+	r.scene.MinDrain, r.scene.Deadline = s.Topology.MinDrain, s.Topology.Deadline
 	return r, nil
 }
 
@@ -125,6 +127,8 @@ type judgement struct {
 	fault   spec.Fault
 	profile string
 	recs    []recording
+	// cores is how much of the machine they could have.
+	cores float64
 }
 
 // ofMatrix says whether a recording is a row of the kill matrix, and no
@@ -152,7 +156,7 @@ func (j *judgement) blind() func(stream string) string {
 	return func(stream string) string {
 		// Short requests were there themselves, beside those that stood in.
 		_, there := seen[stream]
-		there = there || strings.Contains(stream, "/slow/")
+		there = there || assertions.Long(stream)
 		if there && seen[assertions.StandIn(stream)] > 0 {
 			return ""
 		}
@@ -338,7 +342,11 @@ func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Be
 		if !ok {
 			return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
 		}
-		out = append(out, r.judge(b.In(j.profile), blind))
+		b = b.In(j.profile)
+		if own, ok := r.meta.Scenario.Fitted[id]; ok {
+			b.Traffic = own
+		}
+		out = append(out, r.judge(b, blind))
 	}
 	return out, nil
 }

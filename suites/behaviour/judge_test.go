@@ -11,6 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -207,6 +208,36 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	}
 	j.recs = append(j.recs, ctl, own)
 	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "did not see it") {
+		t.Errorf("%v: %s", got.Verdict, got.Reason)
+	}
+}
+
+// A control has shorter talks than the behaviours, for the eyes of all; and what
+// is mute need see nothing.
+func TestShorterTalksSeeForLongOnes(t *testing.T) {
+	b := sample("a.a")
+	b.Traffic = []load.Profile{
+		{Path: load.Service, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 5, Takes: 12 * time.Second},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Mute, Rate: 2, Takes: 20 * time.Second},
+	}
+	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level, kill.Traffic = KillEach, spec.Control, nil
+	scenarios := Fold([]Behaviour{b, kill}, "", false)
+	if got := scenarios[0].Traffic; len(got) != 1 || got[0].Key() != "service/tcp/new/talk/2s" {
+		t.Fatalf("the control has %+v", got)
+	}
+	dir := t.TempDir()
+	j := &judgement{}
+	for _, s := range scenarios {
+		tape(t, dir, s, nil)
+		r, err := readRecording(dir, s, 3*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.recs = append(j.recs, r)
+	}
+	if got := j.recs[1].judge(b, j.blind()); got.Verdict != spec.Pass {
 		t.Errorf("%v: %s", got.Verdict, got.Reason)
 	}
 }

@@ -65,11 +65,12 @@ func (j *judgement) matrix(run Run, blind func(string) string) (*v1alpha1.Matrix
 		kills[f.Name] = f.Breaks
 	}
 	meta.Check(out, kills)
-	problems, doubts := j.holes(out)
+	problems, doubts, killed := j.holes(out)
+	out.Killed = killed
 	out.Problems = append(out.Problems, problems...)
 	out.Doubts = append(out.Doubts, doubts...)
 	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
-		out.Doubts = append(out.Doubts, fmt.Sprintf("%s: no fault was put to it: %s", id, run.Skipped[id]))
+		out.Unput = append(out.Unput, fmt.Sprintf("%s: %s", id, run.Skipped[id]))
 	}
 	out.Unheld = unheld(out)
 	return out, nil
@@ -98,8 +99,8 @@ func (p *put) surely(faults []spec.Fault) bool {
 // holes are the behaviours that no fault of theirs killed, and, in a whole
 // matrix, checks that nothing fails, behind another one that fails, and pairs
 // in one scenario that fail under the same faults. What a doubt is about already
-// is no hole, and no more than a doubt where it makes one.
-func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts []string) {
+// is no hole, and no more than a doubt where it makes one. killed are the others.
+func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, killed []string) {
 	told := map[string]*put{}
 	of := func(id string) *put {
 		if told[id] == nil {
@@ -131,7 +132,10 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts []string) {
 			b = b.In(j.profile)
 			p := of(id)
 			own := slices.ContainsFunc(b.BrokenBy, func(f spec.Fault) bool { return p.failed[f] })
-			if !own && !doubtful(id) {
+			switch {
+			case own:
+				killed = append(killed, id)
+			case !doubtful(id):
 				problems = append(problems, fmt.Sprintf("%s: no fault of its own killed it", id))
 			}
 			// One check alone is what the behaviour's own faults kill.
@@ -165,7 +169,8 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts []string) {
 	}
 	slices.Sort(problems)
 	slices.Sort(doubts)
-	return slices.Compact(problems), slices.Compact(doubts)
+	slices.Sort(killed)
+	return slices.Compact(problems), slices.Compact(doubts), slices.Compact(killed)
 }
 
 // unheld are the expectations that no cell of a whole matrix held: what they

@@ -45,6 +45,8 @@ func TestHolesOfChecks(t *testing.T) {
 		{"another's fault will do", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first")), row("h", killed("second"))}, "", ""},
 		{"one hides the other", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first"))}, `a.two: no fault fails its check "second"`, ""},
 		{"the diagonal knows too little", Diagonal, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", ""},
+		{"a diagonal that was not judged", Diagonal, []v1alpha1.MatrixRow{row("f", doubtful)}, "", ""},
+		{"an own fault that was passed", Diagonal, []v1alpha1.MatrixRow{row("f")}, "a.two: no fault of its own killed it", ""},
 		{"a fault that was not recorded", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", `a.two: no fault failed its check "second"`},
 		{"a fault that was not judged", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", doubtful)}, "", `a.two: no fault failed its check "second"`},
 		{"a recording that broke", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", broken)}, "", `a.two: no fault failed its check "second"`},
@@ -54,7 +56,7 @@ func TestHolesOfChecks(t *testing.T) {
 				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.two"}}}},
 				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.one"}}}},
 			}}
-			problems, doubts := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
+			problems, doubts, killed := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
 			for _, list := range []struct {
 				what, want string
 				got        []string
@@ -62,6 +64,15 @@ func TestHolesOfChecks(t *testing.T) {
 				if text := strings.Join(list.got, "; "); (text != "") != (list.want != "") || !strings.Contains(text, list.want) {
 					t.Errorf("%s %q, want %q", list.what, text, list.want)
 				}
+			}
+			want := []string{"a.one", "a.two"}
+			if !slices.ContainsFunc(tc.rows, func(r v1alpha1.MatrixRow) bool {
+				return slices.ContainsFunc(r.Cells, func(c v1alpha1.MatrixCell) bool { return c.Verdict == spec.Fail })
+			}) {
+				want = want[:1]
+			}
+			if !slices.Equal(killed, want) {
+				t.Errorf("killed %q, want %q", killed, want)
 			}
 		})
 	}
@@ -76,8 +87,8 @@ func TestMatrixTellsWhatItDidNotTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"pod.node-shutdown: no fault was put to it: its nodes have no logind"}; !slices.Equal(m.Doubts, want) {
-		t.Errorf("doubts %q, want %q", m.Doubts, want)
+	if want := []string{"pod.node-shutdown: its nodes have no logind"}; !slices.Equal(m.Unput, want) {
+		t.Errorf("not put to a fault: %q, want %q", m.Unput, want)
 	}
 	if len(m.Unheld) != 1 || !strings.HasPrefix(m.Unheld[0], "exit-on-sigterm: endpoints.") || len(m.Problems) != 0 {
 		t.Errorf("notes %q, problems %q", m.Unheld, m.Problems)

@@ -37,7 +37,7 @@ type How struct {
 // Plan are the scenarios of a run, in the order in which they are recorded.
 // The control is always among them: without it every stream is blind.
 func Plan(selected []Behaviour, how How) []Scenario {
-	selected = withControl(selected)
+	selected = withControl(selected, controlOf(Catalogue()))
 	switch how.Matrix {
 	case Diagonal:
 		return diagonal(selected)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -39,8 +40,10 @@ const (
 
 // Stage is where scenarios are recorded: a cluster, or a host.
 type Stage interface {
-	// Skip says why the stage can't carry a behaviour; "" if it can.
-	Skip(b Behaviour) string
+	// Fit is a behaviour as the stage carries it: without the traffic that its
+	// system does not claim to take, and with the times of that system. why says
+	// why it can't; "" if it can.
+	Fit(b Behaviour) (_ Behaviour, why string)
 	// Describe says where the run takes place.
 	Describe(ctx context.Context) (v1alpha1.Environment, error)
 	// Open brings a scenario's topology up, ready and observed, not yet
@@ -72,6 +75,8 @@ type Config struct {
 	// Selected are the behaviours, How says in which way they are recorded.
 	Selected []Behaviour
 	How      How
+	// Price is what recording takes on this stage.
+	Price Price
 	// Cache keeps recordings of a kill matrix.
 	Cache Cache
 	// Report is the skeleton of the report: what was asked for.
@@ -112,16 +117,24 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]string{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
-		if why := cfg.Stage.Skip(b); why != "" {
+		fit, why := cfg.Stage.Fit(b)
+		if why != "" {
 			r.run.Skipped[b.ID] = why
 			continue
 		}
-		take = append(take, b)
+		take = append(take, fit)
 	}
 	if len(take) == 0 {
 		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
 	}
+	if fit, why := cfg.Stage.Fit(controlOf(Catalogue())); why == "" {
+		take = withControl(take, fit)
+	}
 	r.run.Plan = Plan(take, cfg.How)
+	r.run.Cores = cfg.Price.cores()
+	for i := range r.run.Plan {
+		r.run.Plan[i].Cost *= cfg.Price.Weight
+	}
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
 	}
@@ -130,19 +143,27 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 
 // withControl adds the control to a selection that lacks it: without it every
 // stream is blind (rule 8).
-func withControl(selected []Behaviour) []Behaviour {
-	for _, b := range selected {
-		if b.Level == spec.Control {
-			return selected
-		}
+func withControl(selected []Behaviour, control Behaviour) []Behaviour {
+	if control.ID == "" || slices.ContainsFunc(selected, func(b Behaviour) bool { return b.Level == spec.Control }) {
+		return selected
 	}
-	for _, b := range Catalogue() {
-		if b.Level == spec.Control {
-			return append(slices.Clone(selected), b)
-		}
-	}
-	return selected
+	return append(slices.Clone(selected), control)
 }
+
+// controlOf is the control of a catalogue; the zero value where it has none.
+func controlOf(all []Behaviour) Behaviour {
+	i := slices.IndexFunc(all, func(b Behaviour) bool { return b.Level == spec.Control })
+	if i < 0 {
+		return Behaviour{}
+	}
+	return all[i]
+}
+
+// Plan are the scenarios that will be recorded, in their order.
+func (r *Recorder) Plan() []Scenario { return slices.Clone(r.run.Plan) }
+
+// Takes is about how long recording it takes.
+func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.run.Plan) }
 
 // Skipped are the selected behaviours that won't be recorded, with reasons.
 func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
@@ -217,7 +238,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	}
 	given := make(chan freed)
 	waiting := r.run.Plan
-	free, running := capacity(), 0
+	free, running := r.run.Cores, 0
 	for n := 0; len(waiting) > 0 || running > 0; {
 		if ctx.Err() != nil {
 			for _, s := range waiting {
@@ -225,12 +246,12 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			}
 			waiting = nil
 		}
-		if i := next(waiting, n == 0, free, running); i >= 0 {
+		if i := r.cfg.Price.next(waiting, n == 0, free, running); i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
-			goesUp, stands := takes(s)
+			goesUp, stands := r.cfg.Price.takes(s)
 			if alone(n, s) {
-				goesUp, stands = capacity(), capacity()
+				goesUp, stands = r.run.Cores, r.run.Cores
 			}
 			free -= goesUp
 			running++
@@ -256,20 +277,10 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// goingUp is what bringing a scenario's pods up takes besides, in cores: the
-// kubelets' and the runtime's work, which others would feel.
-const goingUp = 0.35
-
-// takes is how much of the machine a scenario takes while it goes up, and when
-// it stands.
-func takes(s Scenario) (goesUp, stands float64) {
-	return min(s.Cost+goingUp, capacity()), min(s.Cost, capacity())
-}
-
 // next picks the first of the scenarios in their order that may begin now: what
 // can run beside the others and fits into what is free, or, when nothing runs
 // and nothing of that kind is left, what must be alone. -1: none.
-func next(waiting []Scenario, first bool, free float64, running int) int {
+func (p Price) next(waiting []Scenario, first bool, free float64, running int) int {
 	if len(waiting) == 0 {
 		return -1
 	}
@@ -281,7 +292,7 @@ func next(waiting []Scenario, first bool, free float64, running int) int {
 	}
 	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
-		goesUp, _ := takes(s)
+		goesUp, _ := p.takes(s)
 		return !s.Disrupt.NodeWide() && goesUp <= free+grain
 	})
 }
@@ -383,7 +394,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	up()
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
 	say("steady; recording the baseline")
-	if err := pause(ctx, baselineFor); err != nil {
+	if err := disrupt.Pause(ctx, baselineFor); err != nil {
 		return err
 	}
 	say(InWords(s.Disrupt))
@@ -391,7 +402,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
 	say("recording the tail")
-	if err := pause(ctx, r.cfg.Report.Settings.P.D()+tailFor); err != nil {
+	if err := disrupt.Pause(ctx, r.cfg.Report.Settings.P.D()+tailFor); err != nil {
 		return err
 	}
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
@@ -415,7 +426,7 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 		return
 	}
 	r.mu.Lock()
-	left := Predict(slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] }))
+	left := r.cfg.Price.predict(slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] }))
 	r.mu.Unlock()
 	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: left, Samples: samples, Failed: failed})
 }

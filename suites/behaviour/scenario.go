@@ -8,12 +8,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -29,6 +32,9 @@ type Scenario struct {
 	Traffic    []load.Profile     `json:"traffic"`
 	Pressure   float64            `json:"pressure,omitempty"`
 	Behaviours []string           `json:"behaviours"`
+	// Fitted is the traffic of a behaviour, by its ID, where the stage carried
+	// another than the catalogue's.
+	Fitted map[string][]load.Profile `json:"fitted,omitempty"`
 	// Cost is about how much CPU its traffic takes on both sides, in cores.
 	Cost float64 `json:"cost"`
 	// Resolution is the finest of its behaviours'.
@@ -38,6 +44,23 @@ type Scenario struct {
 // Control says whether the scenario is the control of rule 8: an abrupt kill
 // that every stream of the run must see.
 func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }
+
+// attemptTimeout bounds an attempt: longer than a starved machine delays an
+// answer, far shorter than anybody would wait.
+const attemptTimeout = 10 * time.Second
+
+// Stream is one stream of the scenario's traffic, to an address. Its schedule is
+// drawn by its name and the place where it runs.
+func (s Scenario) Stream(name string, p load.Profile, addr, place string) load.Stream {
+	h := fnv.New64a()
+	// A hash never fails to be written to.
+	_, _ = h.Write([]byte(place + name))
+	return load.Stream{
+		Name: name, Profile: p, Addr: addr, Timeout: attemptTimeout,
+		// A third of the resolution (design, rule 3).
+		Tolerance: s.Resolution / 3, Seed: h.Sum64(),
+	}
+}
 
 // Fold folds behaviours into scenarios, in the order in which they are best
 // recorded. With isolate each behaviour is recorded apart. The control takes
@@ -64,6 +87,12 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 		}
 		s.Behaviours = append(s.Behaviours, b.ID)
 		s.Traffic = union(s.Traffic, b.Traffic)
+		if b.fitted {
+			if s.Fitted == nil {
+				s.Fitted = map[string][]load.Profile{}
+			}
+			s.Fitted[b.ID] = b.Traffic
+		}
 		s.Pressure = max(s.Pressure, b.Pressure)
 		s.Resolution = min(s.Resolution, b.Resolution)
 	}
@@ -71,12 +100,24 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	for _, k := range order {
 		s := *byKey[k]
 		if s.Control() {
+			s.Topology.Role = role(selected)
 			s.Traffic = sightings(s.Traffic, selected)
 		}
 		out = append(out, s.finished())
 	}
 	inOrder(out)
 	return out
+}
+
+// role is what the control kills: a gateway where any behaviour is about one,
+// because it alone speaks all that the run's clients do.
+func role(selected []Behaviour) system.Role {
+	for _, b := range selected {
+		if b.Topology.Role != "" {
+			return b.Topology.Role
+		}
+	}
+	return ""
 }
 
 // finished fills in what follows from the rest.
@@ -102,7 +143,7 @@ func inOrder(all []Scenario) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Scenario) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(b.Estimate(), a.Estimate()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(OnCluster.Estimate(b), OnCluster.Estimate(a)), cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -154,30 +195,30 @@ func sightings(own []load.Profile, of []Behaviour) []load.Profile {
 // sighting is traffic that surely shows a death, without starving anybody.
 // What takes time has so much in flight that some of it is at the victim,
 // whatever one of three a Service chose; short requests on reused connections,
-// and very long ones, get a stand-in of 2 s (assertions.StandIn).
+// and very long ones, get a stand-in (assertions.StandIn).
 func sighting(ps []load.Profile) []load.Profile {
-	const inflight, standIn = 24, 2 * time.Second
+	const inflight = 12
 	var out []load.Profile
 	for _, p := range ps {
 		if !p.Sights() {
 			continue
 		}
-		p.Rate = min(p.Rate, 60)
+		p.Rate = min(p.Rate, 30)
 		if p.Path == load.Direct {
-			p.Rate = min(p.Rate, 20) // each target has its own, and every one dies
+			p.Rate = min(p.Rate, 5) // each target has its own, and every one dies, for a second at least
 		}
-		if p.Conns == load.Reused && p.Op == load.Get {
+		if longer, short := assertions.StandInOp(string(p.Op)); short && p.Conns == load.Reused {
 			out = append(out, p)
-			p.Op, p.Takes, p.Rate = load.Slow, standIn, 0
+			p.Op, p.Takes, p.Rate = load.Op(longer), assertions.StandInTakes, 0
 		}
 		// What takes longer has the same eyes, and would keep everybody waiting.
-		p.Takes = min(p.Takes, standIn)
+		p.Takes = min(p.Takes, assertions.StandInTakes)
 		if p.Takes > 0 {
 			want := float64(inflight)
 			if p.Path == load.Direct {
 				want = inflight / 3 // each target has its own
 			}
-			p.Rate = max(p.Rate, want/p.Takes.Seconds())
+			p.Rate = want / p.Takes.Seconds()
 		}
 		out = append(out, p)
 	}

@@ -71,6 +71,26 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	}
 }
 
+// Every gRPC client has one in the control whose calls are in flight at a kill.
+func TestControlOfCalls(t *testing.T) {
+	a, kill := sample("a.a"), sample("a.kill")
+	kill.Disrupt, kill.Level, kill.Traffic = KillEach, spec.Control, nil
+	call := func(op load.Op, takes time.Duration, rate float64) load.Profile {
+		return load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: op, Takes: takes, Rate: rate}
+	}
+	a.Traffic = []load.Profile{call(load.Unary, 0, 10), call(load.ServerStream, 3*time.Second, 3), call(load.Bidi, 3*time.Second, 3)}
+	want := []load.Profile{call(load.Bidi, 2*time.Second, 2), call(load.ServerStream, 2*time.Second, 2), call(load.Unary, 0, 5)}
+	if diff := cmp.Diff(want, Fold([]Behaviour{a, kill}, "", false)[0].Traffic); diff != "" {
+		t.Error(diff)
+	}
+	for _, p := range a.Traffic {
+		in := assertions.StandIn(p.Key())
+		if !slices.ContainsFunc(want, func(p load.Profile) bool { return p.Key() == in }) {
+			t.Errorf("%s stands in for %s, and is not in the control", in, p.Key())
+		}
+	}
+}
+
 func TestPlanOfTheKillMatrix(t *testing.T) {
 	a, b, c, alone, kill := sample("a.a"), sample("a.b"), sample("a.c"), sample("a.alone"), sample("a.kill")
 	a.BrokenBy, b.BrokenBy, c.BrokenBy = []spec.Fault{"x", "y"}, []spec.Fault{"z"}, []spec.Fault{"x"}
@@ -102,14 +122,14 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 }
 
 func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
-	s := Scenario{Topology: SlowDrain, Disrupt: DeleteEach, Cost: capacity() / 2}
-	one, four := Predict([]Scenario{s}), Predict([]Scenario{s, s, s, s})
-	if one != s.Estimate() || four != 2*one {
-		t.Errorf("one takes %v of %v, four at half of the machine each %v", one, s.Estimate(), four)
+	s := Scenario{Topology: SlowDrain, Disrupt: DeleteEach, Cost: OnCluster.cores() / 2}
+	one, four := OnCluster.predict([]Scenario{s}), OnCluster.predict([]Scenario{s, s, s, s})
+	if one != OnCluster.Estimate(s) || four != 2*one {
+		t.Errorf("one takes %v of %v, four at half of the machine each %v", one, OnCluster.Estimate(s), four)
 	}
 	apart := s
 	apart.Disrupt = EveryWay
-	if got := Predict([]Scenario{s, apart}); got != s.Estimate()+apart.Estimate() {
+	if got := OnCluster.predict([]Scenario{s, apart}); got != OnCluster.Estimate(s)+OnCluster.Estimate(apart) {
 		t.Errorf("what runs alone comes on top: %v", got)
 	}
 }

@@ -22,6 +22,14 @@ const (
 	steadyRunSlow = 4
 )
 
+// cleanRun is how many a stream needs, by its name.
+func cleanRun(stream string) int {
+	if strings.Contains(stream, "/get") || strings.Contains(stream, "/grpc-unary") {
+		return steadyRun
+	}
+	return steadyRunSlow
+}
+
 // Sink takes everything that is seen of one scenario: it records it and
 // watches the streams for the steady gate.
 type Sink struct {
@@ -128,10 +136,7 @@ func (k *Sink) steady(streams []string) (bool, string) {
 	var waiting []string
 	for _, name := range streams {
 		st := k.streams[name]
-		need := steadyRun
-		if !strings.Contains(name, "/get") {
-			need = steadyRunSlow
-		}
+		need := cleanRun(name)
 		switch {
 		case st == nil:
 			waiting = append(waiting, name+" sent nothing yet")
@@ -158,16 +163,4 @@ func (k *Sink) awaitLedger(ctx context.Context, budget time.Duration) error {
 		defer k.mu.Unlock()
 		return len(k.wanted) == 0, fmt.Sprintf("%d request IDs are told by one side only", len(k.wanted)), nil
 	})
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -10,30 +10,53 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
-// standing is what the cluster and the runner take by themselves, in cores, as
-// the machine's own account of the scenarios that ran alone says.
-const standing = 0.2
+// Price is what recording takes on a kind of stage.
+type Price struct {
+	// Weight is what a scenario's traffic takes, of what it takes on a cluster.
+	Weight float64
+	// GoingUp is what bringing a scenario up takes besides, in cores, which
+	// others would feel.
+	GoingUp float64
+	// Up is what it takes to bring a scenario up, and Replaced what a replacement
+	// takes until it is there.
+	Up, Replaced time.Duration
+	// Standing is what the stage and the runner take by themselves, in cores.
+	Standing float64
+}
 
-// capacity is how much of the machine the scenarios that run side by side may
-// take together, in cores: with more, one's pods that went up were felt by
-// another's clients.
-func capacity() float64 { return float64(runtime.NumCPU())*share - standing }
+// The prices, by the machine's own account of the scenarios that ran alone. On a
+// host there is no kubelet, no container runtime and no kube-proxy: what goes up
+// is two or three processes of 60 ms each.
+var (
+	OnCluster = Price{Weight: 1, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
+	OnHost    = Price{Weight: 0.5, GoingUp: 0.1, Up: time.Second}
+)
 
-// Predict is about how long recording the scenarios of a plan takes, or those
+// cores is how much of the machine the scenarios that run side by side may take
+// together: with more, one's pods that went up were felt by another's clients.
+func (p Price) cores() float64 { return float64(runtime.NumCPU())*share - p.Standing }
+
+// takes is how much of the machine a scenario takes while it goes up, and when
+// it stands, in cores.
+func (p Price) takes(s Scenario) (goesUp, stands float64) {
+	return min(s.Cost+p.GoingUp, p.cores()), min(s.Cost, p.cores())
+}
+
+// predict is about how long recording the scenarios of a plan takes, or those
 // that are left of it: what runs alone, and then what runs side by side.
-func Predict(plan []Scenario) time.Duration {
+func (p Price) predict(plan []Scenario) time.Duration {
 	var apart, longest time.Duration
 	var work float64 // in core seconds
 	for i, s := range plan {
-		d := s.Estimate()
+		d := p.Estimate(s)
 		if alone(i, s) {
 			apart += d
 			continue
 		}
 		longest = max(longest, d)
-		work += min(s.Cost, capacity()) * d.Seconds()
+		work += min(s.Cost, p.cores()) * d.Seconds()
 	}
-	return apart + max(longest, time.Duration(work/capacity()*float64(time.Second)))
+	return apart + max(longest, time.Duration(work/p.cores()*float64(time.Second)))
 }
 
 // timing is what a recording took, and of what.
@@ -71,7 +94,7 @@ func (r recording) timing(n int) v1alpha1.ScenarioTiming {
 // CPU is the machine's own account of that stretch, with all that kubelets,
 // kube-proxies and the kernel did.
 func (j *judgement) timings(told []v1alpha1.Scenario, p, wall time.Duration) *v1alpha1.Timing {
-	out := &v1alpha1.Timing{Wall: v1alpha1.Duration(wall), Cores: capacity()}
+	out := &v1alpha1.Timing{Wall: v1alpha1.Duration(wall), Cores: j.cores}
 	var apart, longest v1alpha1.Duration
 	var from, to float64
 	for i, r := range j.recs {
@@ -91,6 +114,6 @@ func (j *judgement) timings(told []v1alpha1.Scenario, p, wall time.Duration) *v1
 	}
 	cpu := time.Duration((to - from) * float64(time.Second))
 	out.CPU = v1alpha1.Duration(cpu)
-	out.Bound = apart + max(longest, v1alpha1.Duration(float64(cpu)/capacity()))
+	out.Bound = apart + max(longest, v1alpha1.Duration(float64(cpu)/j.cores))
 	return out
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -69,6 +71,32 @@ var (
 		Replicas: 3, MinDrain: 4 * time.Second, Unready: 2 * time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second, Budget: 2,
 	}
+	// Gated is a gateway of two instances before two backends. What it lets
+	// its clients do after D lasts as long as in the topologies of the app.
+	Gated = Topology{
+		Role: system.Gateway, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
+	// GatedIdle has nobody who stays: between two requests there is no
+	// connection.
+	GatedIdle = Topology{
+		Role: system.Gateway, Replicas: 2, MinDrain: 7 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, Idle: true,
+	}
+	// GatedShort cuts what is still in flight 10 s after D. Its times are in the
+	// order that gateway.timer-order wants, at the default P of 3 s.
+	GatedShort = Topology{
+		Role: system.Gateway, Replicas: 2, MinDrain: 5 * time.Second, Unready: time.Second,
+		Deadline: 10 * time.Second, Grace: 16 * time.Second, Cut: true,
+	}
+	// Pooled is two backends of a gateway, of which one after the other is away
+	// for a moment. What is in flight there for longer than 9 s is cut, and the
+	// pause between the two is longer than a gateway takes to use a backend again
+	// that had failed its health checks.
+	Pooled = Topology{
+		Role: system.Gateway, Behind: true, Replicas: 2, MinDrain: 5 * time.Second, Unready: time.Second,
+		Deadline: 9 * time.Second, Grace: 15 * time.Second, MinReady: 6 * time.Second, Unavailable: 1, Cut: true,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -94,6 +122,10 @@ var (
 	RestartProxies = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas, Midway: disrupt.RestartProxy, After: 2 * time.Second}
 	// DeleteTwice is DeleteEach with a second SIGTERM 2 s after the deletion.
 	DeleteTwice = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true, Midway: disrupt.SigtermAgain, After: 2 * time.Second}
+	// EndBoth ends both instances of a gateway, one after the other.
+	EndBoth = disrupt.DeleteEach(Gated.Replicas)
+	// IntrudeOnOne tries the admin listener of one instance, and then ends it.
+	IntrudeOnOne = disrupt.Disruption{Kind: disrupt.Intrude, Targets: 1}
 	// DeleteOne deletes one pod.
 	DeleteOne = disrupt.DeleteEach(1)
 	// DeleteInOutage deletes one pod, and takes the control plane away when
@@ -129,54 +161,8 @@ const DeafClients spec.Fault = "deaf-clients"
 
 // Faults are all switches that `--fault` knows.
 func Faults() []fixtures.Fault {
-	return slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults(), disrupt.Faults(), []fixtures.Fault{{
+	return slices.Concat(echo.Faults(), gateway.Faults(), slicewriter.Faults(), deploy.Faults(), disrupt.Faults(), []fixtures.Fault{{
 		Name: DeafClients, Component: "the suite's recorder",
 		Does: "drops every failed sample, as a client does that retries behind your back", Breaks: []string{"pod.abrupt-death"},
 	}})
-}
-
-// ending is about how long a pod takes from its deletion to its end.
-func (t Topology) ending() time.Duration {
-	leaves := t.Hook + t.MinDrain + t.Unready + time.Second
-	if t.Deadline > t.Grace {
-		return t.Grace + time.Second // there is work that only K ends
-	}
-	return leaves
-}
-
-// Estimate is about how long the recording takes, for people who wait.
-func (s Scenario) Estimate() time.Duration {
-	const up, steady, stop = 8 * time.Second, 4 * time.Second, 4 * time.Second
-	const replaced = 2 * time.Second
-	const ways = 5
-	t := s.Topology
-	ending, replicas := t.ending(), time.Duration(t.Replicas)
-	hits := time.Duration(1)
-	if s.Disrupt.Serial {
-		hits = time.Duration(s.Disrupt.Targets)
-	}
-	var disruption time.Duration
-	switch s.Disrupt.Kind {
-	case disrupt.None:
-		disruption = s.Disrupt.For
-	case disrupt.Kill, disrupt.Signal:
-		disruption = hits * 4 * time.Second
-	case disrupt.Push:
-		disruption = time.Duration(max(1, s.Disrupt.Times)) * time.Second
-	case disrupt.Delete, disrupt.DrainCall, disrupt.ScaleDown:
-		disruption = hits * (ending + replaced)
-	case disrupt.EveryWay:
-		disruption = (ways + replicas) * (ending + replaced)
-	case disrupt.NodeShutdown:
-		disruption = ending + 30*time.Second
-	case disrupt.RollOut:
-		disruption = replicas*(t.MinReady+replaced) + ending
-		if t.Unavailable > 0 {
-			disruption = replicas * (t.MinReady + replaced + ending)
-		}
-	}
-	if s.Disrupt.Midway == disrupt.ControlPlaneOutage || s.Disrupt.Midway == disrupt.RestartProxy {
-		disruption += 10 * time.Second
-	}
-	return up + steady + baselineFor + disruption + tailFor + 3*time.Second + stop
 }

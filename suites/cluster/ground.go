@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"slices"
 	"strconv"
@@ -27,21 +26,13 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/probe"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
-
-// attemptTimeout bounds an attempt: longer than a starved machine delays an
-// answer, far shorter than anybody would wait.
-const attemptTimeout = 10 * time.Second
 
 // probeCPU is what a probe may count on, in thousandths of a core: a generator
 // that has to wait for its turn can't keep a schedule.
 const probeCPU = 250
-
-// afterGone is how long the direct streams to a pod that is gone go on: they
-// show that nothing answers at its address any more, and what it is that does
-// not.
-const afterGone = 4 * time.Second
 
 // ground is one scenario's topology in the cluster.
 type ground struct {
@@ -53,7 +44,7 @@ type ground struct {
 
 	probe    *agent
 	scout    *agent
-	outside  *outside
+	outside  *load.Flows
 	balancer *balancer.Balancer
 	node     string
 	ways     ways
@@ -61,17 +52,16 @@ type ground struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	ctx      context.Context
+	direct   behaviour.Targets
 
 	mu      sync.Mutex
 	targets []deploy.Instance
-	direct  map[string][]string // the streams to a target, by its UID
-	loaded  bool                // the load runs
+	loaded  bool // the load runs
 }
 
 func (g *ground) open(ctx context.Context) error {
 	s := g.stage
 	g.ctx, g.cancel = context.WithCancel(ctx)
-	g.direct = map[string][]string{}
 	level := deploy.Restricted
 	if s.cfg.Ours {
 		level = deploy.Privileged
@@ -91,7 +81,7 @@ func (g *ground) open(ctx context.Context) error {
 			return err
 		}
 	}
-	g.outside = &outside{ctx: g.ctx, emit: func(x timeline.Sample) { g.sink.Emit(timeline.Record{Sample: &x}, 0) }}
+	g.outside = load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	app := g.app()
 	dep := g.scope.Deployment(app)
 	objects := []runtime.Object{dep}
@@ -183,7 +173,7 @@ func (g *ground) balance(ctx context.Context) error {
 	}
 	for _, t := range nodesOf(g.targets) {
 		at := func(port int32) string { return net.JoinHostPort(t.NodeIPs[0], strconv.Itoa(int(port))) }
-		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(ports.Ports[0].NodePort), Health: at(ports.HealthCheckNodePort)})
+		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(ports.Ports[0].NodePort), Health: "http://" + at(ports.HealthCheckNodePort) + "/healthz"})
 	}
 	var err error
 	if g.balancer, err = balancer.New(cfg); err != nil {
@@ -206,7 +196,11 @@ func (g *ground) observed(e timeline.Event) {
 	}
 	if e.Kind == timeline.PodGone {
 		g.buried(e.Subject)
-		g.tasks.Go(func() { g.stopDirect(e.Subject) })
+		g.tasks.Go(func() {
+			if err := g.direct.Gone(g.ctx, e.Subject, g.probe.Stop); err != nil {
+				g.lost("probe", err)
+			}
+		})
 	}
 }
 
@@ -217,13 +211,9 @@ func (g *ground) joins() bool { return g.scenario.Disrupt.Kind == disrupt.EveryW
 // join begins the direct streams to a pod that came while the load runs.
 func (g *ground) join(name, uid string) {
 	g.mu.Lock()
-	_, there := g.direct[uid]
-	late := g.loaded && !there
-	if late {
-		g.direct[uid] = nil
-	}
+	loaded := g.loaded
 	g.mu.Unlock()
-	if !late {
+	if !loaded || !g.direct.Claim(uid) {
 		return
 	}
 	pod, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Get(g.ctx, name, metav1.GetOptions{})
@@ -236,15 +226,13 @@ func (g *ground) join(name, uid string) {
 		return
 	}
 	var some []load.Stream
-	var names []string
 	for _, p := range g.scenario.Traffic {
 		if p.Path == load.Direct {
-			s := g.stream(p.Key()+"@"+uid, p, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.WorkPort)))
-			some, names = append(some, s), append(names, s.Name)
+			some = append(some, g.stream(p.Key()+"@"+uid, p, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.WorkPort))))
 		}
 	}
+	g.direct.Add(some...)
 	g.mu.Lock()
-	g.direct[uid] = names
 	g.targets = append(g.targets, deploy.InstanceOf(pod, nil))
 	g.mu.Unlock()
 	if err := g.probe.Start(g.ctx, some...); err != nil && g.ctx.Err() == nil {
@@ -262,27 +250,6 @@ func (g *ground) buried(uid string) {
 			g.stage.dead = append(g.stage.dead, t.IPs...)
 			g.stage.mu.Unlock()
 		}
-	}
-}
-
-// stopDirect ends the direct streams to a pod some time after it went.
-func (g *ground) stopDirect(uid string) {
-	g.mu.Lock()
-	names := g.direct[uid]
-	delete(g.direct, uid)
-	g.mu.Unlock()
-	if len(names) == 0 {
-		return
-	}
-	t := time.NewTimer(afterGone)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-g.ctx.Done():
-		return
-	}
-	if err := g.probe.Stop(g.ctx, names...); err != nil && g.ctx.Err() == nil {
-		g.lost("probe", err)
 	}
 }
 
@@ -305,17 +272,13 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 		}
 		for _, s := range some {
 			names = append(names, s.Name)
-			if _, uid, ok := strings.Cut(s.Name, "@"); ok && p.Path == load.Direct {
-				g.mu.Lock()
-				g.direct[uid] = append(g.direct[uid], s.Name)
-				g.mu.Unlock()
-			}
 		}
+		g.direct.Add(some...)
 	}
 	if err := g.probe.Start(ctx, inside...); err != nil {
 		return nil, nil, err
 	}
-	if err := g.outside.start(outside...); err != nil {
+	if err := g.outside.Start(outside...); err != nil {
 		return nil, nil, err
 	}
 	g.mu.Lock()
@@ -325,21 +288,14 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 		svc := g.ways.services[viewOf(load.Service)]
 		err = g.probe.Pressure(ctx, control.Pressure{
 			Name: "fortio", Addr: net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort)), Conns: 10, QPS: g.scenario.Pressure,
-			Seconds: g.scenario.Estimate().Seconds() - 20,
+			Seconds: behaviour.OnCluster.Estimate(g.scenario).Seconds() - 10,
 		})
 	}
 	return names, []string{g.node}, err
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
-	h := fnv.New64a()
-	// A hash never fails to be written to.
-	_, _ = h.Write([]byte(g.scope.Namespace + name))
-	return load.Stream{
-		Name: name, Profile: p, Addr: addr, Timeout: attemptTimeout,
-		// A third of the resolution (design, rule 3).
-		Tolerance: g.scenario.Resolution / 3, Seed: h.Sum64(),
-	}
+	return g.scenario.Stream(name, p, addr, g.scope.Namespace)
 }
 
 // Disrupt does what the scenario says.
@@ -384,7 +340,7 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) error {
-	if err := errors.Join(g.probe.Stop(ctx), g.outside.stop(ctx)); err != nil {
+	if err := errors.Join(g.probe.Stop(ctx), g.outside.Stop(ctx)); err != nil {
 		return err
 	}
 	if err := g.probe.WaitIdle(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/probe"
 )
 
 // serviceBudget is how long the Service may take to reach every pod.
@@ -47,10 +48,12 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	if err != nil {
 		return err
 	}
-	looks := &outside{ctx: ctx, emit: func(x timeline.Sample) {
-		g.outside.emit(x)
-		seen.note(x)
-	}}
+	looks := load.NewFlows(ctx, probe.Generator{}, func(r timeline.Record) {
+		g.sink.Emit(r, 0)
+		if r.Sample != nil {
+			seen.note(*r.Sample)
+		}
+	})
 	wanted := map[string]int{} // pods to be reached, by stream
 	for _, v := range g.views() {
 		path := load.Path(v)
@@ -67,7 +70,7 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 			wanted[some[i].Name] = g.eligible(path, node)
 		}
 		if path.Outside() {
-			err = looks.start(some...)
+			err = looks.Start(some...)
 		} else {
 			err = g.scout.Start(ctx, some...)
 		}
@@ -82,7 +85,7 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(g.scout.Stop(ctx), looks.stop(ctx))
+	return errors.Join(g.scout.Stop(ctx), looks.Stop(ctx))
 }
 
 // eligible is how many of the targets a path reaches from where it begins.

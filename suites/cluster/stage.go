@@ -333,8 +333,15 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// Skip says why the stage can't carry a behaviour.
-func (s *Stage) Skip(b behaviour.Behaviour) string {
+// Fit is a behaviour as the stage carries it, which is as it is, or says why it
+// can't.
+func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) { return b, s.lack(b) }
+
+// lack says why the stage can't carry a behaviour; "" if it can.
+func (s *Stage) lack(b behaviour.Behaviour) string {
+	if b.Topology.Role != "" {
+		return fmt.Sprintf("it is about a %s, which this version runs on stage host only", b.Topology.Role)
+	}
 	if b.Disrupt.NodeWide() && !s.cfg.Ours {
 		return "it touches nodes or the control plane, which the suite does on clusters that it made only"
 	}

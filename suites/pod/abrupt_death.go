@@ -22,7 +22,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	}},
 	Profile: spec.Core,
 	Labels:  []string{"core"},
-	Needs:   []spec.Feature{spec.Pods, spec.Services},
+	Needs:   []spec.Feature{spec.Services},
 
 	Why:    "A suite that can't see a death passes everything. Before any verdict is believed, a container is killed with SIGKILL and every stream of the run must report a failure.",
 	Causes: "A client that retries behind your back, traffic that never reaches the victim, a kill that does not kill.",
@@ -32,8 +32,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.KillEach,
 	// The runner adds the traffic of everything else that was selected.
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
 	},
 	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
 	BrokenBy:   []spec.Fault{disrupt.KillMisses, behaviour.DeafClients},

@@ -50,8 +50,21 @@ type Feature string
 
 // The features of this version.
 const (
-	HTTP1    Feature = "HTTP1"
-	H2C      Feature = "H2C"
+	HTTP1 Feature = "HTTP1"
+	H2C   Feature = "H2C"
+	// TLS: HTTP/1.1 in TLS, and HTTP/2 by ALPN where HTTP2 is claimed too.
+	TLS   Feature = "TLS"
+	HTTP2 Feature = "HTTP2"
+	// WebSocket, GRPC and TCP pass through what speaks them; TCP is opaque.
+	WebSocket Feature = "WebSocket"
+	GRPC      Feature = "GRPC"
+	TCP       Feature = "TCP"
+	// LBHealth: a path that a load balancer in front asks for the system's
+	// health. A system has it by naming it (health.lb).
+	LBHealth Feature = "LBHealth"
+	// Admin: a request that begins the system's drain, or ends it. A system has
+	// it by naming one (a step of terminate, or admin).
+	Admin    Feature = "Admin"
 	Pods     Feature = "Pods"     // the stage has a kubelet
 	Services Feature = "Services" // the stage has a service network
 	// OutsideClient: the stage has a client that is no pod and on no node.
@@ -74,6 +87,8 @@ type Profile string
 const (
 	// Core is what a plain workload and the service network owe each other.
 	Core Profile = "core"
+	// Gateway is what whoever stands between clients and backends owes both.
+	Gateway Profile = "gateway"
 )
 
 // Fault names a switch in a reference component that breaks one behaviour on
@@ -170,9 +185,27 @@ type Culprit struct {
 
 // Count is a named number of evidence beside the floor that it had to reach.
 type Count struct {
-	Name  string `json:"name"`
+	// Of is what it is counted apart for: a way to end a pod, say, or a path;
+	// empty: there is one count for all.
+	Of string `json:"of,omitempty"`
+	// Name is what is counted.
+	Name string `json:"name"`
+	// At is the target that has the fewest, where each has to reach the floor.
+	At    string `json:"at,omitempty"`
 	N     int    `json:"n"`
 	Floor int    `json:"floor"`
+}
+
+// What says what was counted: "evict: new connections, the fewest at echo-1".
+func (c Count) What() string {
+	what := c.Name
+	if c.Of != "" {
+		what = c.Of + ": " + what
+	}
+	if c.At != "" {
+		what += ", the fewest at " + c.At
+	}
+	return what
 }
 
 // Met says whether the evidence suffices.

@@ -40,6 +40,7 @@ func lastcall(t *testing.T, verdict spec.Verdict, args ...string) ran {
 		Execute: func(_ context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
 			out.request = &r
 			r.Say("bringing the cluster up")
+			r.Planned(behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix}), 0)
 			r.Progress(behaviour.Progress{Scenario: "delete-1", Step: "recording", N: 1, Of: 3, Left: 3 * time.Minute, Samples: 10, Failed: 1})
 			return report(verdict), nil
 		},
@@ -81,7 +82,7 @@ func TestRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string]string{
-		`--stage "moon": it is kind or cluster`:        "--stage moon",
+		`--stage "moon": it is kind, cluster or host`:  "--stage moon",
 		"--kubeconfig belongs to --stage cluster":      "--kubeconfig f",
 		"--agent-image belongs to --stage cluster":     "--agent-image f",
 		"--stage cluster needs --kubeconfig":           "--stage cluster",
@@ -160,7 +161,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"LEVEL", "exit-on-sigterm  ", "echo: leaves at SIGTERM", "endpoints, pod, rollout"} {
+	for _, want := range []string{"LEVEL", "exit-on-sigterm  ", "echo: leaves at SIGTERM", "gateway, grpc, h2, http1, pod, pool, rollout, tcp, tls, ws"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in\n%s", want, got.stdout)
 		}

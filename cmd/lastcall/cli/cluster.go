@@ -61,7 +61,7 @@ func newUp(up func(context.Context, UpRequest) (string, error)) *cobra.Command {
 			if err := checkCluster(r.Nodes, kind.Config{Name: r.Name, Kubernetes: r.Kubernetes, Image: r.Image, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}); err != nil {
 				return err
 			}
-			told := newProgress(cmd.ErrOrStderr(), nil)
+			told := newProgress(cmd.ErrOrStderr())
 			r.Say = told.say
 			path, err := up(cmd.Context(), r)
 			told.close()

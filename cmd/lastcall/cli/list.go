@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -47,8 +48,7 @@ func catalogue() []entry {
 			ID: b.ID, Title: b.Title, Level: b.Level, References: b.Refs, Profile: b.Profile,
 			Labels: b.Labels, Needs: b.Needs, Faults: b.BrokenBy, Disruption: behaviour.InWords(b.Disrupt),
 			Why: b.Why, Causes: b.Causes,
-			// Both stages of this version have a kubelet and a service network.
-			Stages: []string{stageKind, stageCluster},
+			Stages: stages(b),
 		}
 		for _, r := range b.Refs {
 			if !slices.Contains(e.Basis, r.Doc) {
@@ -121,9 +121,9 @@ func table(w io.Writer, all []entry) error {
 			core++
 		}
 	}
-	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them); and the areas: %s\n", core, strings.Join(areas, ", "))
+	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them);\nand the areas: %s\n", core, strings.Join(areas, ", "))
 	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME), in parts of the suite:\n" +
-		"echo is its app, slicewriter its writer of EndpointSlices, deploy its Deployment, disrupt what ends pods.\n")
+		"echo is its app, gateway its gateway, slicewriter its writer of EndpointSlices, deploy its\nDeployment, disrupt what ends pods.\n")
 	wide = 0
 	for _, f := range behaviour.Faults() {
 		wide = max(wide, len(f.Name))
@@ -193,4 +193,16 @@ func joined[T ~string](all []T) string {
 		out[i] = string(s)
 	}
 	return strings.Join(out, ", ")
+}
+
+// stages are those that carry a behaviour.
+func stages(b behaviour.Behaviour) []string {
+	var out []string
+	if b.Topology.Role == "" {
+		out = append(out, stageKind, stageCluster)
+	}
+	if host.Lacks(b) == "" {
+		out = append(out, stageHost)
+	}
+	return out
 }

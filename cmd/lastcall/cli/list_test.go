@@ -44,3 +44,17 @@ func TestCataloguePage(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a behaviour's streams are named by is explained with it.
+func TestExplainKnowsAllStreams(t *testing.T) {
+	for _, b := range behaviour.Catalogue() {
+		got := lastcall(t, spec.Pass, "explain", b.ID)
+		for _, p := range b.Traffic {
+			for _, word := range []string{string(p.Path), string(p.Protocol), string(p.Conns), string(p.Op)} {
+				if !strings.Contains(got.stdout, "\n  "+word+" ") {
+					t.Errorf("%s: nobody says what %q means in %s", b.ID, word, p.Key())
+				}
+			}
+		}
+	}
+}

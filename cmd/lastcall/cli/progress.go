@@ -22,9 +22,8 @@ const tick = time.Second
 // progress tells a person what is going on. In a pipe each step is a line; on
 // a terminal the last line is alive.
 type progress struct {
-	out       io.Writer
-	begun     time.Time
-	scenarios []behaviour.Scenario
+	out   io.Writer
+	begun time.Time
 	// width is the terminal's, 0 in a pipe.
 	width int
 	stop  chan struct{}
@@ -36,10 +35,9 @@ type progress struct {
 	last behaviour.Progress
 }
 
-// newProgress begins to tell about a run of these scenarios, or about
-// something else, where there are none.
-func newProgress(out io.Writer, scenarios []behaviour.Scenario) *progress {
-	p := &progress{out: out, begun: time.Now(), scenarios: scenarios, stop: make(chan struct{})}
+// newProgress begins to tell.
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out, begun: time.Now(), stop: make(chan struct{})}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.width = 80
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -51,9 +49,9 @@ func newProgress(out io.Writer, scenarios []behaviour.Scenario) *progress {
 }
 
 // plan says what will be recorded, before it begins.
-func (p *progress) plan(dir string) {
-	p.print(fmt.Sprintf("%s, about %s; the report goes to %s", text.Count(len(p.scenarios), "recording"), about(behaviour.Predict(p.scenarios)), dir))
-	for i, s := range p.scenarios {
+func (p *progress) plan(scenarios []behaviour.Scenario, takes time.Duration, dir string) {
+	p.print(fmt.Sprintf("%s, about %s; the report goes to %s", text.Count(len(scenarios), "recording"), about(takes), dir))
+	for i, s := range scenarios {
 		broken := ""
 		if s.Fault != "" {
 			broken = " under " + string(s.Fault)
@@ -108,6 +106,9 @@ func (p *progress) step(what string) {
 func (p *progress) print(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.width > 0 && p.line != "" {
+		what = "\r\x1b[K" + what
+	}
 	p.write(what + "\n")
 }
 

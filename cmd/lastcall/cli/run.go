@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -28,6 +29,7 @@ import (
 const (
 	stageKind    = "kind"
 	stageCluster = "cluster"
+	stageHost    = "host"
 )
 
 // RunRequest is a command line that was found to be sound.
@@ -41,6 +43,8 @@ type RunRequest struct {
 	IPFamily   string
 	KubeProxy  string
 	Keep       bool
+	// System is what is tested on stage host; nil: the reference.
+	System *system.System
 
 	// Labels and IDs are as they were given, Selected is what they select.
 	Labels, IDs []string
@@ -54,14 +58,16 @@ type RunRequest struct {
 	Dir     string
 	Profile string
 
-	// Progress is told what is recorded; Say what is being prepared.
+	// Planned is told once what will be recorded, Progress what is recorded, and
+	// Say what is being prepared.
+	Planned  func(plan []behaviour.Scenario, takes time.Duration)
 	Progress func(behaviour.Progress)
 	Say      func(string)
 }
 
 func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	var r RunRequest
-	var fault, matrix string
+	var fault, matrix, file string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Record the behaviours of a system, and judge the recordings",
@@ -69,9 +75,12 @@ func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceRepo
 made for the run and removed after it; a cluster of that --name that is up
 already is used if it is what the flags ask for, and left running. With --stage
 cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
-its own.
+its own. With --stage host no cluster is needed and no container engine: what is
+ended are processes on this machine.
 
-The app that is ended is the suite's own: what is judged is the cluster around it.
+On a cluster, the app that is ended is the suite's own: what is judged is the
+cluster around it. On the host it is the suite's reference, or your own system:
+--system FILE (see lastcall system --help).
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once.`,
@@ -79,16 +88,16 @@ kept and judged. The second ends the process at once.`,
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
   lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
   lastcall run --matrix diagonal
+  lastcall run --stage host --system haproxy.yaml
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := r.check(cmd.Context(), cmd.Flags().Changed, fault, matrix); err != nil {
+			if err := r.check(cmd.Context(), cmd.Flags().Changed, fault, matrix, file); err != nil {
 				return err
 			}
-			plan := behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix})
-			told := newProgress(cmd.ErrOrStderr(), plan)
+			told := newProgress(cmd.ErrOrStderr())
 			r.Progress, r.Say = told.progress, told.say
-			told.plan(r.Dir)
+			r.Planned = func(plan []behaviour.Scenario, takes time.Duration) { told.plan(plan, takes, r.Dir) }
 			report, err := execute(cmd.Context(), r)
 			told.close()
 			if report == nil {
@@ -105,7 +114,8 @@ kept and judged. The second ends the process at once.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made) or cluster (--kubeconfig)")
+	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made), cluster (--kubeconfig), or host (processes on this machine)")
+	f.StringVar(&file, "system", "", "`FILE` of the system to be tested; default is the suite's reference (--stage host)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
 	f.StringVar(&r.AgentImage, "agent-image", "", "image of the suite's agents, where the cluster has it under another name (--stage cluster)")
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
@@ -128,7 +138,7 @@ kept and judged. The second ends the process at once.`,
 
 // check refuses what is wrong with a command line before anything is started,
 // and fills in what follows from the rest. All mistakes are told at once.
-func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fault, matrix string) error {
+func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fault, matrix, file string) error {
 	var bad []error
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	needs := func(stage string, flags ...string) {
@@ -141,6 +151,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
+		needs(stageHost, "system")
 		config := kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}
 		if err := checkCluster(r.Nodes, config); err != nil {
 			bad = append(bad, err)
@@ -156,13 +167,26 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		}
 	case stageCluster:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
+		needs(stageHost, "system")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
 		} else if err := checkKubeconfig(r.Kubeconfig); err != nil {
 			bad = append(bad, err)
 		}
+	case stageHost:
+		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
+		needs(stageCluster, "kubeconfig", "agent-image")
+		if file != "" {
+			var err error
+			if r.System, err = system.Load(file); err != nil {
+				bad = append(bad, err)
+			}
+		}
+		if file != "" && fault != "" {
+			wrong("--fault breaks the suite's own reference: it can't be joined with --system")
+		}
 	default:
-		wrong("--stage %q: it is %s or %s", r.Stage, stageKind, stageCluster)
+		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
 	}
 	if r.Profile != behaviour.CI && r.Profile != behaviour.FullSize {
 		wrong("--profile %q: it is %s or %s", r.Profile, behaviour.CI, behaviour.FullSize)

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// AdminClosed judges what was tried on an instance before it was deleted: nothing
+// that begins its drain, or ends it, answers at an address that is none of its own,
+// and a GET there begins no drain. The rule is the project's own: whoever reaches
+// that request can end the instance, and GETs are sent by links, scanners and
+// caches without anybody meaning it (RFC 9110 section 9.2.1: "Request methods are
+// considered "safe" if their defined semantics are essentially read-only").
+func AdminClosed() Check {
+	const floorServed = 20
+	const own = "dials of what begins its drain, at its own address, that were answered"
+	const elsewhere = "dials of the same at another address"
+	const asked = "GETs of it that were answered"
+	const served = "requests served between the first try and the deletion"
+	return Check{
+		Name:     "what begins a drain, from elsewhere and by GET",
+		Expected: "nothing answers at an address that is not the instance's own, and a GET begins no drain",
+		Floors: []Floor{
+			{Name: "per termination: " + own, N: 1, Reason: "one that is answered shows that it is there to be reached"},
+			{Name: "per termination: " + elsewhere, N: 1, Reason: "a listener is there or not"},
+			{Name: "per termination: " + asked, N: 1, Reason: "what a GET does it does the first time"},
+			{Name: "per termination: " + served, N: floorServed, Reason: "they show that the instance lived and was not draining, and are no rate"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			for _, t := range c.Terminations {
+				in := intrusionOf(c, t)
+				g.span(in.from, in.until)
+				for _, e := range in.reached {
+					g.culprit(e.At, t.Name, "", "port %s answers at %s, which is none of its addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
+				}
+				g.gotNothing(c, t, in)
+				g.least(own, t.Name, in.own, 1)
+				g.least(elsewhere, t.Name, in.elsewhere, 1)
+				g.least(asked, t.Name, len(in.gets), 1)
+				g.least(served, t.Name, in.served, floorServed)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The admin listener is bound to all addresses, mostly so that a preStop hook of the kubelet's reaches it; or its paths are served whatever the method is."
+			return g.conclude(
+				fmt.Sprintf("closed to others and to GET at each of %s", c.ends()),
+				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), c.ends()))
+		},
+	}
+}
+
+// intrusion is what was tried on an instance.
+type intrusion struct {
+	// from the first try until the deletion.
+	from, until time.Duration
+	// own and elsewhere count dials: those that were answered, and all of them.
+	own, elsewhere int
+	// reached are the dials elsewhere that were answered, and gets the GETs.
+	reached, gets []timeline.Event
+	// served counts the requests that clients had answered meanwhile.
+	served int
+}
+
+func intrusionOf(c Case, t Termination) intrusion {
+	in := intrusion{until: t.Del.At}
+	for _, e := range c.Timeline.EventsOf(timeline.Control, t.UID) {
+		if e.At > t.Del.At {
+			continue
+		}
+		if in.from == 0 {
+			in.from = e.At
+		}
+		answered := e.Attrs["error"] == ""
+		switch {
+		case e.Attrs["method"] != "":
+			if answered {
+				in.gets = append(in.gets, e)
+			}
+		case e.Attrs["from"] == timeline.ControlElsewhere:
+			in.elsewhere++
+			if answered {
+				in.reached = append(in.reached, e)
+			}
+		case answered:
+			in.own++
+		}
+	}
+	for _, s := range c.Timeline.Samples {
+		if in.from > 0 && directTo(s, t.UID) && !s.Failed() && s.Start >= in.from && s.End <= in.until {
+			in.served++
+		}
+	}
+	return in
+}
+
+// gotNothing judges that the GETs began no drain. One that was refused (a status
+// of 400 or more) needs no more than that nothing followed; of another it takes
+// eyes that see a drain when there is one.
+func (g *gather) gotNothing(c Case, t Termination, in intrusion) {
+	if len(in.gets) == 0 {
+		return
+	}
+	get := in.gets[0]
+	what := func(e timeline.Event) string {
+		return fmt.Sprintf("%s after GET %s on port %s (%s)", ms(e.At-get.At), get.Attrs["path"], get.Attrs["port"], get.Attrs["status"])
+	}
+	seen := false
+	for _, e := range c.Timeline.Events {
+		if e.Subject != t.UID || e.At < get.At {
+			continue
+		}
+		between := e.At < t.Del.At-t.Del.Err
+		switch {
+		case e.Kind == timeline.DrainStart && between:
+			g.culprit(e.At, t.Name, "", "its drain began, %s", what(e))
+		case e.Kind == timeline.ProcExit && between:
+			g.culprit(e.At, t.Name, "", "its process left, %s", what(e))
+		case e.Kind == timeline.Health && e.Attrs["good"] != "true" && e.Attrs["probe"] != "live":
+			if between {
+				g.late(c, e.At, t.Name, "", "its health (%s) turned bad, %s", e.Attrs["probe"], what(e))
+			}
+			seen = seen || !t.Exit.Known() || e.At < t.Exit.At-t.Exit.Err-atTheDoor
+		}
+	}
+	if seen {
+		return
+	}
+	for _, e := range in.gets {
+		if status, err := strconv.Atoi(e.Attrs["status"]); err != nil || status < 400 {
+			g.doubt("%s answered GET %s with %s, and none of its health showed its drain when there was one: nobody knows what the GET did", t.Name, e.Attrs["path"], e.Attrs["status"])
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// NothingLostAtGoAway judges that the clients before a proxy lose nothing by the
+// GOAWAY of an app behind it. The frame is about one connection (RFC 9113
+// section 6.8), and the proxy has others: its clients need not hear of it.
+//
+// Only what was begun while the app still accepted is judged: that it then goes
+// away is what other rules are about.
+func NothingLostAtGoAway() Check {
+	const said = "connections on which the instance said GOAWAY"
+	const running = "calls through the proxy in flight at D"
+	const begun = "calls through the proxy begun from D until the instance stops accepting"
+	return Check{
+		Name:     "calls while an instance behind the proxy has said GOAWAY and still accepts",
+		Expected: "each that ran at D, or was begun before the instance's listener went, ends whole, or as known to be unprocessed",
+		Floors: []Floor{
+			{Name: "per termination: " + said, N: 1, Reason: "a proxy may have all its calls on one connection to each backend"},
+			{Name: "per termination: " + running, N: 3, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
+			{Name: "per termination: " + begun, N: fewCalls, Reason: "the window is that of the drain in which the instance accepts"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			all, lost, away := 0, 0, 0
+			hit := map[string]bool{}
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				shut, ok := acceptsUntil(c, t)
+				if !ok {
+					g.doubt("nobody knows when %s stopped accepting", t.Name)
+				}
+				atD := 0
+				for _, s := range c.Timeline.Samples {
+					if !throughService(s) || !isCall(s) || s.End <= t.Drain.At || s.Start >= shut-atTheDoor {
+						continue
+					}
+					all++
+					if s.Start < t.Drain.At && !s.Saturated {
+						atD++
+					}
+					switch {
+					case !s.Failed():
+					case turnedAway(s):
+						away++
+					default:
+						lost++
+						hit[t.UID] = true
+						g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+					}
+				}
+				g.least(said, t.Name, len(toldBy(c, t, timeline.ToldByGoAway)), 1)
+				g.least(running, t.Name, atD, 3)
+				g.least(begun, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), all, lost)
+			g.finding.Cause = "The proxy ends, with the connection on which it was told GOAWAY, the streams that it is to let end; or it passes the backend's end on to the client as one of its own."
+			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), c.ends())
+			if away > 0 {
+				passed += fmt.Sprintf("; %d more were refused as not processed", away)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s lost, around %d of %s", lost, plural(all, "call was", "calls were"), len(hit), c.ends()))
+		},
+	}
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// isCall says whether a sample is of a gRPC call, and streams whether one of
+// several messages (load.Op).
+func isCall(s timeline.Sample) bool { return strings.HasPrefix(word(s, 3), "grpc-") }
+func streams(s timeline.Sample) bool {
+	return isCall(s) && word(s, 3) != "grpc-unary"
+}
+
+// resetMeans is the status that a reset stream's client gives its call, by the
+// code's name. PROTOCOL-HTTP2, Errors: "The following mapping from RST_STREAM
+// error codes to GRPC error codes is applied." STREAM_CLOSED has none there, and
+// no later code has.
+var resetMeans = map[string]string{
+	noError:               "INTERNAL",
+	"PROTOCOL_ERROR":      "INTERNAL",
+	"INTERNAL_ERROR":      "INTERNAL",
+	"FLOW_CONTROL_ERROR":  "INTERNAL",
+	"SETTINGS_TIMEOUT":    "INTERNAL",
+	"FRAME_SIZE_ERROR":    "INTERNAL",
+	"REFUSED_STREAM":      "UNAVAILABLE",
+	"CANCEL":              "CANCELLED",
+	"COMPRESSION_ERROR":   "INTERNAL",
+	"CONNECT_ERROR":       "INTERNAL",
+	"ENHANCE_YOUR_CALM":   "RESOURCE_EXHAUSTED",
+	"INADEQUATE_SECURITY": "PERMISSION_DENIED",
+}
+
+// saysWhy are the statuses by which a call's end tells of the server's or of
+// its connection: UNAVAILABLE, and those that a reset of its stream means.
+var saysWhy = map[string]string{"1": "CANCELLED", "8": "RESOURCE_EXHAUSTED", "13": "INTERNAL", "14": "UNAVAILABLE"}
+
+// httpUnavailable are the HTTP statuses without a grpc-status that mean
+// UNAVAILABLE (gRPC's "HTTP to gRPC Status Code Mapping").
+var httpUnavailable = []int{429, 502, 503, 504}
+
+// CallsSayTheirEnd judges how the gRPC calls ended that ran at D or were begun
+// after it. PROTOCOL-HTTP2, Responses: "Status must be sent in Trailers even if
+// the status code is OK." Connection Management: "Clients should consider any
+// stream initiated after the last successfully accepted stream as UNAVAILABLE
+// and retry the call elsewhere." And: "Servers should send GOAWAY before
+// terminating a connection to reliably inform clients which work has been
+// accepted by the server and is being executed."
+//
+// What was never taken up is no call: a dial that failed, or a connection that
+// stood when the listener was closed and that nobody had accepted.
+func CallsSayTheirEnd() Check {
+	const floor = 5
+	const what = "gRPC calls that ran at D or were begun after it"
+	return Check{
+		Name:     what,
+		Expected: "each ends whole, its messages in sequence and its status OK, or with a status that says what happened: in trailers, by RST_STREAM, or by a GOAWAY before the connection's end",
+		Floors: []Floor{
+			{
+				Name: "per termination and kind of streaming call: in flight at D", N: floor,
+				Reason: atOneInstant,
+			},
+			{Name: "calls begun after D", N: 0, Reason: "a server that takes no new connections from D on, and has said GOAWAY on all others, has none"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole, kinds := wholeIDs(c.Timeline), streamingKinds(c.Timeline)
+			if len(kinds) == 0 {
+				g.doubt("no streaming calls were sent to the instances")
+			}
+			n := callEnds{of: map[string]Termination{}, hit: map[string]bool{}}
+			begun := 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				inflight := map[string]int{}
+				shut := stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
+				for _, k := range connectionsTo(c, t, inHTTP2) {
+					for _, s := range k.samples {
+						if !g.callEnded(c, t, k, s, shut, whole, &n) || s.Saturated {
+							continue
+						}
+						switch {
+						case s.Start >= t.Drain.At+t.Drain.Err:
+							begun++
+						case s.Start < t.Drain.At-t.Drain.Err && streams(s):
+							inflight[kindOf(s)]++
+						}
+					}
+				}
+				for _, kind := range kinds {
+					g.least(kind+" in flight at D", t.Name, inflight[kind], floor)
+				}
+			}
+			for _, d := range Reconcile(c.Timeline).Duplicated {
+				if t, ok := n.of[d.ID]; ok {
+					n.failed(t)
+					g.culprit(d.At, t.Name, d.ID, "%s: a call was done twice, and its client had sent it once: %s", relative(d.At, t), d)
+				}
+			}
+			g.needTerminations(c)
+			g.count("calls begun after D", begun, 0)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
+			g.finding.Cause = "The proxy, or the server, ends a stream as it ends any answer: by END_STREAM, with the trailers left out, or by the end of its process. What is a whole download to HTTP is a call to gRPC whose result nobody knows."
+			passed := fmt.Sprintf("of %d calls %d ended whole, and %d with a status that says why", n.all, n.whole, n.told)
+			if n.over > 0 {
+				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", n.over)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s not as the protocol has it", n.wrong, plural(n.all, "call ended", "calls ended")))
+		},
+	}
+}
+
+// callEnds counts how calls ended.
+type callEnds struct {
+	all, whole, told, wrong int
+	// over are those that the instance had no time for.
+	over int
+	// of is whose they were, by their IDs, and hit are the instances with a wrong
+	// end, by their UIDs.
+	of  map[string]Termination
+	hit map[string]bool
+}
+
+func (n *callEnds) failed(t Termination) {
+	n.wrong++
+	n.hit[t.UID] = true
+}
+
+// callEnded judges how one call ended, and says whether it is one that ran at D
+// or was begun after it.
+func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
+	switch {
+	case !isCall(s), s.Phase == timeline.PhaseDial, s.Phase == timeline.PhaseTLS, k.left(s.End) <= t.Drain.At-t.Drain.Err:
+		return false
+	case s.Failed() && !k.answered() && s.Start >= shut-atTheDoor:
+		return false // the listener's affair
+	case k.left(s.End) <= t.Drain.At+t.Drain.Err:
+		// Ended by then or not: nobody knows.
+		if s.Failed() {
+			g.doubt("a call to %s broke within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
+		}
+		return false
+	case s.Failed() && outlasts(c, t, s):
+		n.over++
+		return false
+	}
+	n.all++
+	n.of[s.ID] = t
+	switch why := k.unsaid(s); {
+	case why != "":
+		n.failed(t)
+		g.broke(c, t, s, "stream %d of connection %d: %s: %s", streamID(s), k.number(), why, describe(s))
+	case s.Failed():
+		n.told++
+	default:
+		n.whole++
+		if !whole[s.ID] {
+			g.unended(s)
+		}
+	}
+	return true
+}
+
+// unsaid says what is wrong with how a call ended; "" for nothing.
+func (k connection) unsaid(s timeline.Sample) string {
+	switch s.Outcome {
+	case timeline.OK:
+		if s.Got != s.Want {
+			return "it ended with OK, and not with all of its messages"
+		}
+		return ""
+	case timeline.GoAway, timeline.RefusedStream:
+		return "" // UNAVAILABLE, and safe to send again
+	case timeline.StreamReset:
+		f, told := k.resetOf(s)
+		if told && resetMeans[f.Attrs["code"]] == "" {
+			return fmt.Sprintf("it was reset with %s, which means no status", f.Attrs["code"])
+		}
+		return ""
+	case timeline.Status:
+		switch {
+		case s.GRPC != "" && saysWhy[s.GRPC] == "":
+			return "its status does not say that the server or its connection went"
+		case s.GRPC == "" && !slices.Contains(httpUnavailable, s.Status):
+			return "it has an HTTP status for an end that means UNKNOWN, or blames the client"
+		}
+		return ""
+	case timeline.Corrupt:
+		return "its messages are not those that were asked for, in their sequence"
+	case timeline.Timeout:
+		return "it has no end"
+	case timeline.Truncated, timeline.Closed, timeline.Reset:
+		return k.cutUnsaid(s)
+	default:
+		return "it broke the protocol"
+	}
+}
+
+// cutUnsaid is unsaid for a call whose stream, or whose connection, just ended.
+func (k connection) cutUnsaid(s timeline.Sample) string {
+	if s.Phase == timeline.PhaseDone {
+		return "it was ended by END_STREAM, as if it were whole, and without a grpc-status"
+	}
+	if k.toldUnprocessed(s) {
+		return ""
+	}
+	if end, over := k.ended(); over && k.saidCut(end) {
+		return "" // UNAVAILABLE: the connection was terminated, and it was said
+	}
+	return "its connection was cut, with neither an RST_STREAM nor a GOAWAY that told of it"
+}
+
+// streamingKinds are the kinds of streaming calls to instances in the recording,
+// sorted.
+func streamingKinds(tl *timeline.Timeline) []string {
+	return slices.DeleteFunc(slowStreams(tl), func(kind string) bool { return !streams(timeline.Sample{Stream: kind}) })
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// CloseNotifyFirst judges how TLS connections that stood at D are ended. RFC
+// 8446 section 6.1: "Each party MUST send a "close_notify" alert before closing
+// its write side of the connection, unless it has already sent some error
+// alert." And: "If a transport-level close is received prior to a "close_notify",
+// the receiver cannot know that all the data that was sent has been received."
+//
+// What is cut with work in hand is no normal way out: of that the rule is a
+// SHOULD, and it is counted apart.
+func CloseNotifyFirst() Check {
+	const what = "TLS connections that stood at D and that the server ended"
+	return Check{
+		Name:     what,
+		Expected: "a close_notify comes on each before the FIN",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			bare, cut := 0, 0
+			total := g.overConnections(c, what, standing, inTLS, func(t Termination, k connection) bool {
+				end, ok := k.ended()
+				switch {
+				case !ok, k.alerted(end):
+					return false
+				case end.Kind == timeline.FrameCloseNotify:
+				case k.working(end):
+					cut++
+					return false
+				default:
+					bare++
+					g.against(t, k.left(end.At), k.last().ID, "%s ended by %s without close_notify", k, whose[end.Kind])
+				}
+				return true
+			})
+			g.finding.Cause = "The server closes the socket under its TLS library, or leaves it to its kernel: for its client that can't be told from an attack that cuts an answer short."
+			passed := fmt.Sprintf("all %d were ended by close_notify first", total)
+			if cut > 0 {
+				passed += fmt.Sprintf("; %d more were cut with a request in hand and without it", cut)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s ended without it", bare, plural(total, "connection was", "connections were")))
+		},
+	}
+}
+
+// alerted says whether an error alert came before the end.
+func (k connection) alerted(end timeline.Frame) bool {
+	for _, f := range k.frames {
+		if f.Kind == timeline.FrameAlert && f.At <= end.At {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// DeregistersFirst judges that a load balancer in front, which asks each
+// instance for its health every period and takes it out after so many bad
+// answers in a row, has taken an instance out before its listener is gone, and
+// that no new connection through it is lost. The rule is the project's own.
+func DeregistersFirst(period time.Duration, threshold int) Check {
+	const floorPer, floorAfter = 200, 5
+	const offers = "new connections offered to the load balancer from D to exit + P"
+	const after = "new connections that it sent to the instance after D"
+	notices := period * time.Duration(threshold)
+	return Check{
+		Name:     "the load balancer in front, and the listener",
+		Expected: fmt.Sprintf("the load balancer, which takes an instance out after %d bad answers %s apart, does so before the instance's listener goes, and no new connection through it is lost", threshold, period),
+		Floors: []Floor{
+			perTermination(offers, floorPer),
+			{Name: "per termination: " + after, N: floorAfter, Reason: fmt.Sprintf("only until it has noticed: about %s at the rate of the path, shared by the instances", notices)},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			lost, all, hit := 0, 0, 0
+			for i, t := range c.Terminations {
+				g.shutBetween(c, t)
+				before := g.failures()
+				g.deregisters(c, t)
+				until := t.exitOr(t.Kill) + c.P
+				if i+1 < len(c.Terminations) {
+					until = min(until, c.Terminations[i+1].Drain.At) // from there on it is the next one's
+				}
+				sent, offered := 0, 0
+				for _, s := range c.Timeline.Samples {
+					if word(s, 0) != pathBalanced || !onNewConns(s) || s.Start < t.Drain.At-t.Drain.Err || s.Start >= until {
+						continue
+					}
+					if !s.Saturated || s.Failed() {
+						offered++
+					}
+					if s.Server == t.UID && !s.Failed() {
+						sent++
+					}
+					if !s.Failed() {
+						continue
+					}
+					if why := noBackend(c.Timeline, s); why != "" {
+						g.doubt("requests failed while the load balancer, which is the suite's own, had no instance left: %s", why)
+						continue
+					}
+					lost++
+					g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+				}
+				all += offered
+				if g.failures() > before {
+					hit++
+				}
+				g.least(offers, t.Name, offered, floorPer)
+				g.least(after, t.Name, sent, floorAfter)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			g.finding.Cause = "The listener goes when the health does, or a moment later: the load balancer, which looks now and then and believes a bad answer only when it was repeated, goes on sending connections to a closed door."
+			return g.conclude(
+				fmt.Sprintf("it had taken each out before its listener went; 0 of %s through it were lost", plural(all, "new connection", "new connections")),
+				fmt.Sprintf("%d of %s left before it was taken out, or lost what came: %d of %s", hit, plural(len(c.Terminations), "instance", "instances"), lost, plural(all, "new connection", "new connections")))
+		},
+	}
+}
+
+// deregisters judges whether the load balancer in front had taken an instance
+// out when its listener went.
+func (g *gather) deregisters(c Case, t Termination) {
+	in, out := turnsBad(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
+	shut, saw := acceptsUntil(c, t)
+	switch {
+	case !in:
+		g.doubt("the load balancer did not have %s in when its drain began", t.Name)
+	case !saw:
+		g.doubt("nobody saw %s stop accepting", t.Name)
+	case !out.Known():
+		g.culprit(shut, t.Name, "", "%s: it accepted no more, and the load balancer never took it out", relative(shut, t))
+	case out.At > shut:
+		g.late(c, shut, t.Name, "", "%s: it accepted no more, and the load balancer took it out only %s later", relative(shut, t), ms(out.At-shut))
+	}
+}

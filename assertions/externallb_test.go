@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestDeregistersFirst(t *testing.T) {
+	check := DeregistersFirst(sec, 2)
+	const other = "uid-other"
+	// fronted has the balancer take the instance out at an instant, send to it
+	// until then, and to another one from there on; the listener goes at shut.
+	fronted := func(s *scene, out, shut time.Duration) {
+		s.doors(shut)
+		s.balance(5*sec, uid, "")
+		s.balance(5*sec, other, "")
+		if out > 0 {
+			s.balance(out, uid, "status 503")
+		}
+		s.stream("balanced/http1/new/get", 40, func(x *timeline.Sample) {
+			x.Server = other
+			if out == 0 || x.Start < out {
+				x.Server = uid
+			}
+			if x.Server == uid && x.Start >= shut {
+				x.Server, x.Outcome, x.Phase, x.First = "", timeline.Reset, timeline.PhaseFirstByte, 0
+			}
+		})
+	}
+	good := func(s *scene) { fronted(s, wireD+2*sec, wireShut) }
+	with := func(change func(*scene)) func(*scene) {
+		return func(s *scene) {
+			good(s)
+			change(s)
+		}
+	}
+	judgeWire(t, []wireCase{
+		{"out before the listener goes", check, good, spec.Pass},
+		{"out after it", check, func(s *scene) { fronted(s, wireShut+sec, wireShut) }, spec.Fail},
+		{"never out", check, func(s *scene) { fronted(s, 0, wireShut) }, spec.Fail},
+		{"one connection is lost", check, with(func(s *scene) {
+			for i := range s.tl.Samples {
+				if x := &s.tl.Samples[i]; x.Stream == "balanced/http1/new/get" && x.Start > wireD+sec {
+					x.Outcome, x.Phase = timeline.Reset, timeline.PhaseFirstByte
+					return
+				}
+			}
+		}), spec.Fail},
+		{"it was not in", check, with(func(s *scene) {
+			s.drop(func(e timeline.Event) bool {
+				return e.Kind == timeline.Balancer && e.Subject == uid && e.Attrs["in"] == "true"
+			})
+		}), spec.Inconclusive},
+		{"no balancer at all", check, func(s *scene) { s.doors(wireShut) }, spec.Inconclusive},
+		{"nothing was sent to it", check, with(func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if x.Stream == "balanced/http1/new/get" {
+					x.Server = other
+				}
+			})
+		}), spec.Inconclusive},
+		{"sent late", check, with(func(s *scene) { s.each(func(x *timeline.Sample) { x.Saturated = true }) }), spec.Inconclusive},
+		{"out after it, on a starved machine", check, func(s *scene) {
+			fronted(s, wireShut+sec, wireShut)
+			s.each(func(x *timeline.Sample) {
+				if x.Saturated = true; x.Failed() {
+					x.Outcome, x.Phase, x.Server = timeline.OK, timeline.PhaseDone, other
+				}
+			})
+		}, spec.Inconclusive},
+	})
+}

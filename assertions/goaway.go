@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// SendsGoAway judges that an instance that drains says GOAWAY on each HTTP/2
+// connection before it ends it. RFC 9113 section 6.8: "Endpoints SHOULD always
+// send a GOAWAY frame before closing a connection so that the remote peer can
+// know whether a stream has been partially processed or not."
+//
+// Of the connections that say nothing by design IdleGetsGoAway speaks.
+func SendsGoAway() Check {
+	return goAwayFirst(
+		"HTTP/2 connections that the draining server ends",
+		"a GOAWAY comes on each connection before it is closed or reset",
+		"HTTP/2 connections that got a GOAWAY or were ended",
+		"The process closes its sockets, or leaves them to its kernel: the client can't know which of its requests were processed.",
+		connectionsTo, connection.silent)
+}
+
+// IdleGetsGoAway is SendsGoAway for the connections that say nothing.
+func IdleGetsGoAway() Check {
+	return goAwayFirst(
+		"silent HTTP/2 connections that stood at D",
+		"a GOAWAY comes on each silent connection too, before it is closed or reset",
+		"silent HTTP/2 connections that got a GOAWAY or were ended",
+		"The server sends GOAWAY along with its next answer only: a connection without a request hears nothing until it is cut, and a client may use it in just that moment.",
+		standing, connection.pooled)
+}
+
+// goAwayFirst judges the connections that are not another rule's.
+func goAwayFirst(name, expected, what, cause string, of func(Case, Termination, []string) []connection, anothers func(connection) bool) Check {
+	return Check{
+		Name: name, Expected: expected,
+		Floors: []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			mute := 0
+			total := g.overConnections(c, what, of, inHTTP2, func(t Termination, k connection) bool {
+				if anothers(k) || !k.answered() {
+					return false
+				}
+				if said := k.goAways(); len(said) > 0 {
+					return k.left(said[0].at) >= t.Drain.At-t.Drain.Err
+				}
+				end, ok := k.ended()
+				if !ok || k.left(end.At) < t.Drain.At-t.Drain.Err {
+					return false
+				}
+				mute++
+				g.against(t, k.left(end.At), k.last().ID, "%s ended by %s without a GOAWAY", k, whose[end.Kind])
+				return true
+			})
+			g.finding.Cause = cause
+			return g.conclude(
+				fmt.Sprintf("all %d connections got a GOAWAY first", total),
+				fmt.Sprintf("%d of %s ended without a GOAWAY", mute, plural(total, "connection was", "connections were")))
+		},
+	}
+}
+
+// FirstGoAwayMax judges the first GOAWAY on the connections that stood at D.
+// RFC 9113 section 6.8: "A server that is attempting to gracefully shut down a
+// connection SHOULD send an initial GOAWAY frame with the last stream identifier
+// set to 2^31-1 and a NO_ERROR code."
+//
+// Where there was none at all, that is another rule's (SendsGoAway).
+func FirstGoAwayMax() Check {
+	const what = "connections that stood at D and got a GOAWAY"
+	return Check{
+		Name:     "the first GOAWAY on connections that stood at D",
+		Expected: "its last stream ID is 2^31-1 and its code NO_ERROR: streams that are on their way are still taken",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			wrong := 0
+			total := g.overConnections(c, what, standing, inHTTP2, func(t Termination, k connection) bool {
+				said := k.goAways()
+				if len(said) == 0 {
+					return false
+				}
+				if first := said[0]; first.last != maxStreamID || first.code != noError {
+					wrong++
+					g.against(t, k.left(first.at), k.last().ID, "%s: the first was a %s", k, first)
+				}
+				return true
+			})
+			g.finding.Cause = "The server shuts down in one phase: its only GOAWAY names the last stream that it has seen, and what the client has sent meanwhile is lost to it."
+			return g.conclude(
+				fmt.Sprintf("the first GOAWAY said 2^31-1 and NO_ERROR on all %d connections", total),
+				fmt.Sprintf("the first GOAWAY was another one on %d of %s", wrong, plural(total, "connection", "connections")))
+		},
+	}
+}
+
+// noError is the name of the code 0: RFC 9113 section 7.
+const noError = "NO_ERROR"
+
+// finalWithin is how long after its first GOAWAY a server may take to say which
+// stream was the last: the text has no bound, and a client waits no longer.
+const finalWithin = 10 * time.Second
+
+// FinalGoAway judges the GOAWAY that follows the first one. RFC 9113 section
+// 6.8: "After allowing time for any in-flight stream creation (at least one
+// round-trip time), the server MAY send another GOAWAY frame with an updated
+// last stream identifier."
+//
+// A connection that its client ended soon after the first one proves nothing.
+func FinalGoAway() Check {
+	const what = "connections whose first GOAWAY said 2^31-1 and that got another, or were ended by the server, or were held for long by the client"
+	return Check{
+		Name:     "the GOAWAY after the first one",
+		Expected: "before the server ends the connection, and at least a round trip after the first GOAWAY, another one names the real last stream ID",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			wrong := 0
+			total := g.overConnections(c, what, standing, inHTTP2, func(t Termination, k connection) bool {
+				said := k.goAways()
+				if len(said) == 0 || said[0].last != maxStreamID {
+					return false
+				}
+				ok, known := g.final(c, t, k, said)
+				if known && !ok {
+					wrong++
+				}
+				return known
+			})
+			g.finding.Cause = "The server closes when it has no stream left and says no more: a client whose request crossed the close can't know that it was never seen."
+			return g.conclude(
+				fmt.Sprintf("a second GOAWAY named the real last stream ID on all %d connections", total),
+				fmt.Sprintf("on %d of %s it was missing, too early or no real one", wrong, plural(total, "connection", "connections")))
+		},
+	}
+}
+
+// final judges the GOAWAYs of a connection after a first one that left all
+// open. known is false where the client ended the connection before any came.
+func (g *gather) final(c Case, t Termination, k connection, said []goAway) (ok, known bool) {
+	first := said[0]
+	for _, a := range said[1:] {
+		if a.last == maxStreamID {
+			continue
+		}
+		highest := streamID(k.last())
+		switch gap := a.at - first.at; {
+		case gap < 2*k.way():
+			// Nobody can be sooner for want of CPU.
+			g.against(t, k.left(a.at), k.last().ID, "%s: the second GOAWAY came %s after the first; a round trip takes %s", k, ms(gap), ms(2*k.way()))
+		case a.last > highest && c.Cancelled == 0:
+			g.against(t, k.left(a.at), k.last().ID, "%s: a %s, and the client had opened none above %d", k, a, highest)
+		default:
+			ok = true
+		}
+		return ok, true
+	}
+	end, over := k.end()
+	if !over || end.Kind == timeline.FrameClose && end.At-first.at < finalWithin {
+		return false, false
+	}
+	g.against(t, end.At, k.last().ID, "%s ended by %s, %s after a first GOAWAY that left all open, and without another", k, whose[end.Kind], ms(end.At-first.at))
+	return false, true
+}
+
+// resetOf is the RST_STREAM of a request's stream.
+func (k connection) resetOf(s timeline.Sample) (timeline.Frame, bool) {
+	id := fmt.Sprint(streamID(s))
+	for _, f := range k.frames {
+		if f.Kind == timeline.FrameReset && f.Attrs["id"] == id {
+			return f, true
+		}
+	}
+	return timeline.Frame{}, false
+}

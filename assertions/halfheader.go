@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// AnswersHalfHeaders judges what becomes of requests whose header was on its
+// way at D: half of it was sent before, and the rest was to come after. The rule
+// is the project's own: a server may serve such a request or not, and close, but
+// both sides have to know which.
+//
+// A reset without a byte is a close without one. Of the statuses, 408 and 503
+// say that the request was not served: RFC 9110 section 15.5.9: "The 408 (Request
+// Timeout) status code indicates that the server did not receive a complete
+// request message within the time that it was prepared to wait."
+func AnswersHalfHeaders() Check {
+	const what = "connections with half a header at D"
+	return Check{
+		Name:     what,
+		Expected: "each request is answered whole (also by 408 or 503), or its connection is closed without a byte and no backend has begun it",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			begun := begunIDs(c.Timeline)
+			total, closed, wrong := 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				judged := 0
+				for _, k := range connectionsOf(c, t, halved) {
+					s := k.first()
+					if !halfSent(t, k) {
+						continue
+					}
+					total++
+					if !s.Saturated {
+						judged++
+					}
+					silent := s.First == 0 && (s.Outcome == timeline.Closed || s.Outcome == timeline.Reset)
+					at := k.left(s.End)
+					switch {
+					case !s.Failed(), refused(s):
+					case silent && !begun[s.ID]:
+						closed++
+					case silent:
+						wrong++
+						g.against(t, at, s.ID, "a backend began the request, and its client was closed on without a byte: %s", describe(s))
+					case s.Outcome == timeline.Timeout:
+						wrong++
+						g.late(c, at, t.Name, s.ID, "%s: neither answered nor closed: %s", relative(at, t), describe(s))
+					default:
+						wrong++
+						g.against(t, at, s.ID, "%s", describe(s))
+					}
+				}
+				g.least(what, t.Name, judged, fewConnections)
+			}
+			g.needTerminations(c)
+			if closed > 0 && len(begun) == 0 {
+				g.doubt("no backend's ledger says what was begun")
+			}
+			g.finding.Cause = "The server takes a connection with half a header for idle, or for a request in flight, and not for what it is: it passes the request on when the rest comes, and closes the connection meanwhile."
+			return g.conclude(
+				fmt.Sprintf("%d of %d were answered, and %d closed without a byte", total-closed, total, closed),
+				fmt.Sprintf("%d of %s ended in between", wrong, plural(total, "request", "requests")))
+		},
+	}
+}
+
+// halved says whether a request's header comes in two halves.
+func halved(s timeline.Sample) bool { return word(s, 3) == "half-header" }
+
+// halfSent says whether, at D, the peer had half of a header and not the rest.
+func halfSent(t Termination, k connection) bool {
+	s := k.first()
+	return s.Phase != timeline.PhaseTLS && s.Dial > 0 && s.Dial+k.way()+atOnce < t.Drain.At-t.Drain.Err &&
+		(s.Sent == 0 || s.Sent+k.way() > t.Drain.At+t.Drain.Err) && k.left(s.End) > t.Drain.At+t.Drain.Err
+}
+
+// refused says whether a client was told that its request was not served, and
+// may be sent again.
+func refused(s timeline.Sample) bool {
+	return s.Outcome == timeline.Status && (s.Status == http.StatusRequestTimeout || s.Status == http.StatusServiceUnavailable)
+}

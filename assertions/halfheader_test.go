@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestAnswersHalfHeaders(t *testing.T) {
+	check := AnswersHalfHeaders()
+	// half has requests whose first half is sent at an instant, and the rest 4 s
+	// later.
+	half := func(s *scene, n int, at time.Duration, changes ...func(*timeline.Sample)) []*talk {
+		var all []*talk
+		times(n, func(i time.Duration) {
+			k := s.dial("http1/new/half-header/4s")
+			all = append(all, k.ask(at+i, append([]func(*timeline.Sample){func(x *timeline.Sample) {
+				x.Dial, x.Sent = at+i, at+i+4*sec
+				x.First, x.End = x.Sent+time.Millisecond, x.Sent+2*time.Millisecond
+			}}, changes...)...))
+		})
+		return all
+	}
+	// closed ends without a byte, while the rest was waited for.
+	closed := func(o timeline.Outcome) func(*timeline.Sample) {
+		return func(x *timeline.Sample) {
+			lost(o, 11*sec)(x)
+			x.Phase, x.Sent = timeline.PhaseWrite, 0
+		}
+	}
+	says := func(status int) func(*timeline.Sample) {
+		return func(x *timeline.Sample) { x.Outcome, x.Phase, x.Status = timeline.Status, timeline.PhaseBody, status }
+	}
+	good := func(s *scene) { half(s, 6, 8*sec) }
+	with := func(changes ...func(*timeline.Sample)) func(*scene) {
+		return func(s *scene) { good(s); half(s, 1, 8*sec, changes...) }
+	}
+	judgeWire(t, []wireCase{
+		{"answered", check, good, spec.Pass},
+		{"closed", check, with(closed(timeline.Closed)), spec.Pass},
+		{"reset without a byte", check, with(closed(timeline.Reset)), spec.Pass},
+		{"closed when the rest had been sent", check, with(lost(timeline.Closed, 13*sec)), spec.Pass},
+		{"408", check, with(says(408)), spec.Pass},
+		{"400", check, with(says(400)), spec.Fail},
+		{"half an answer", check, with(cut(timeline.Truncated, 13*sec)), spec.Fail},
+		{"reset under the answer", check, with(cut(timeline.Reset, 13*sec)), spec.Fail},
+		{"neither", check, with(lost(timeline.Timeout, 20*sec)), spec.Fail},
+		{"begun, and closed", check, func(s *scene) {
+			good(s)
+			for _, k := range half(s, 1, 8*sec, lost(timeline.Reset, 13*sec)) {
+				k.begun(12 * sec)
+			}
+		}, spec.Fail},
+		{"half an answer, to a header that was whole before D", check, func(s *scene) {
+			good(s)
+			half(s, 1, 5500*time.Millisecond, cut(timeline.Truncated, 11*sec))
+		}, spec.Pass},
+		{"half an answer, on a connection of after D", check, func(s *scene) {
+			good(s)
+			half(s, 1, 11*sec, cut(timeline.Truncated, 16*sec))
+		}, spec.Pass},
+		{"all closed, and no ledger", check, func(s *scene) { half(s, 6, 8*sec, closed(timeline.Closed)) }, spec.Inconclusive},
+		{"too few", check, func(s *scene) { half(s, 4, 8*sec) }, spec.Inconclusive},
+		{"closed within the uncertainty of D", check, func(s *scene) {
+			s.blurD(3 * sec)
+			half(s, 6, 6*sec, closed(timeline.Closed))
+		}, spec.Inconclusive},
+	})
+}

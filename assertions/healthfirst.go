@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// HealthFailsFirst judges that the health that a load balancer in front polls
+// turns bad while the instance still accepts, and that its liveness stays good
+// until it exits. The rule is the project's own: the balancer needs time to take
+// the instance out, and a liveness probe that fails has the kubelet kill what it
+// should let drain.
+func HealthFailsFirst() Check {
+	const floor = 1
+	const what = "new connections served after the balancer's health had turned bad"
+	const told = "answers to the liveness probe that were told"
+	return Check{
+		Name:     "the balancer's health, the listener and liveness",
+		Expected: "from D on the health that a load balancer polls turns bad before the listener goes, and liveness stays good until the process exits",
+		Floors: []Floor{
+			{Name: "per termination: " + what, N: floor, Reason: "one that was served shows that the listener was there; how long it has to be is another rule's"},
+			{Name: "per termination: " + told, N: 0, Reason: "a system without a liveness probe has none to fail"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				g.least(what, t.Name, g.balancerFirst(c, t), floor)
+				live := healths(c, t, "live")
+				g.least(told, t.Name, len(live), 0)
+				for _, e := range live {
+					if e.At < t.Drain.At-t.Drain.Err || e.Attrs["good"] == "true" {
+						continue
+					}
+					if t.Exit.Known() && e.At >= t.Exit.At-t.Exit.Err-atTheDoor {
+						continue // with the process
+					}
+					g.late(c, e.At, t.Name, "", "%s: liveness turned bad", relative(e.At, t))
+				}
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "Health follows the listener instead of going before it, so that the balancer sends connections into a closed door; or one answer serves for both probes, and the kubelet restarts what drains."
+			return g.conclude(
+				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", c.ends()),
+				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), c.ends()))
+		},
+	}
+}
+
+// healths are the changes of what an instance answered to a probe.
+func healths(c Case, t Termination, probe string) []timeline.Event {
+	var out []timeline.Event
+	for _, e := range c.Timeline.EventsOf(timeline.Health, t.UID) {
+		if e.Attrs["probe"] == probe {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// turnsBad says whether what events tell of an instance, in an attribute that is
+// true or false, was true when its drain began, and when it first was false after
+// that.
+func turnsBad(t Termination, events []timeline.Event, attr string) (before bool, bad Instant) {
+	for _, e := range events {
+		is := e.Attrs[attr] == "true"
+		switch {
+		case e.At < t.Drain.At-t.Drain.Err:
+			before = is
+		case !is && !bad.Known():
+			bad = Instant{At: e.At, Err: e.Err, Source: e.Source}
+		}
+	}
+	return before, bad
+}
+
+// balancerFirst judges whether the balancer's health turned bad before the
+// listener was gone. It counts the new connections that were served in between.
+func (g *gather) balancerFirst(c Case, t Termination) int {
+	good, bad := turnsBad(t, healths(c, t, "lb"), "good")
+	if !good {
+		g.doubt("the balancer's health of %s was not seen to be good before D", t.Name)
+		return 0
+	}
+	if !bad.Known() {
+		shut, ok := acceptsUntil(c, t)
+		if !ok {
+			g.doubt("the balancer's health of %s stayed good, and nobody saw it stop accepting", t.Name)
+			return 0
+		}
+		g.culprit(shut, t.Name, "", "%s: it accepted no more, and the balancer's health was good to the end", relative(shut, t))
+		return 0
+	}
+	// What was asked at intervals turned bad at some time since it was last good.
+	after, perhaps, offered := 0, 0, 0
+	for _, s := range c.Timeline.Samples {
+		switch {
+		case !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || arrival(s) <= bad.At-bad.Err:
+		case s.Failed() && arrival(s) > bad.At:
+			offered++
+		case s.Failed():
+		case arrival(s) > bad.At:
+			after++
+		default:
+			perhaps++
+		}
+	}
+	switch {
+	case after > 0:
+	case perhaps > 0:
+		g.doubt("the balancer's health of %s turned bad at some time in %s, and new connections were served in it, but none after it", t.Name, ms(bad.Err))
+	case offered > 0:
+		g.culprit(bad.At, t.Name, "", "%s: the balancer's health turned bad, and not one new connection was accepted after it", relative(bad.At, t))
+	default:
+		g.doubt("no new connection was offered to %s after the balancer's health had turned bad", t.Name)
+	}
+	return after
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestHealthFailsFirst(t *testing.T) {
+	health := func(s *scene, at time.Duration, probe string, good bool) {
+		s.event(at, timeline.Health, uid, map[string]string{"probe": probe, "good": fmt.Sprint(good)})
+	}
+	// polled has the balancer's health turn bad at an instant, and the listener
+	// go at another.
+	polled := func(s *scene, bad, shut time.Duration) {
+		s.doors(shut)
+		health(s, 6*sec, "lb", true)
+		health(s, 6*sec, "live", true)
+		if bad > 0 {
+			health(s, bad, "lb", false)
+		}
+		health(s, wireExit, "live", false)
+	}
+	judgeWire(t, []wireCase{
+		{"fails first", HealthFailsFirst(), func(s *scene) { polled(s, wireD+sec, wireShut) }, spec.Pass},
+		{"fails with the listener", HealthFailsFirst(), func(s *scene) { polled(s, wireShut, wireShut) }, spec.Fail},
+		{"fails after the listener", HealthFailsFirst(), func(s *scene) { polled(s, wireShut+sec, wireShut) }, spec.Fail},
+		{"never fails", HealthFailsFirst(), func(s *scene) { polled(s, 0, wireShut) }, spec.Fail},
+		{"liveness goes with it", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			health(s, wireD+sec, "live", false)
+		}, spec.Fail},
+		{"no liveness probe", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Health && e.Attrs["probe"] == "live" })
+		}, spec.Pass},
+		{"nobody asked", HealthFailsFirst(), func(s *scene) { s.doors(wireShut) }, spec.Inconclusive},
+		{"bad before D", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			health(s, 8*sec, "lb", false)
+		}, spec.Inconclusive},
+		{"asked too seldom", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut+time.Millisecond, wireShut)
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.Health && e.Attrs["good"] == "false" {
+					e.Err = sec
+				}
+			}
+		}, spec.Inconclusive},
+		{"nobody dialled", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			s.tl.Samples = nil
+		}, spec.Inconclusive},
+		{"liveness fails on a starved machine", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			health(s, wireD+2*sec, "live", false)
+			s.each(func(x *timeline.Sample) {
+				x.Saturated = x.Start > 15*sec || x.Start < wireD+sec+sec/2 && x.Start > 9*sec
+			})
+		}, spec.Inconclusive},
+	})
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// fewConnections is the least number of connections of one kind that a check
+// on what is said on the wire stands on, for each termination.
+const fewConnections = 5
+
+// SaysClose judges that the last answer on an HTTP/1.1 connection that the
+// server then closes says so. RFC 9112 section 9.6: "A sender SHOULD send a
+// Connection header field (Section 7.6.1 of [HTTP]) containing the "close"
+// connection option when it intends to close a connection."
+//
+// As long as the instance accepts new connections it may mean to serve those
+// that stand too, and need not say it: an answer of that time is excused where
+// the connection was closed only with the listener, or after it. A connection on
+// which no answer was begun after D had no place to say it in.
+func SaysClose() Check {
+	const what = "connections that the server closed after an answer that had to say so, or did"
+	return Check{
+		Name:     "the last answer on connections that the server closes",
+		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, mute, early := 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				shut, ok := acceptsUntil(c, t)
+				if !ok {
+					shut = lastSeen(c)
+				}
+				judged := 0
+				for _, k := range connectionsTo(c, t, inHTTP1) {
+					end, ok := k.ended()
+					last, some := k.lastAnswer()
+					if !ok || !some || k.left(last.First) < t.Drain.At+max(t.Drain.Err, atOnce) {
+						continue
+					}
+					switch {
+					case last.LastOnConn:
+						judged++
+					// A server may compose an answer while another of its threads
+					// closes the listener, and dials see that a little late.
+					case k.left(last.First) <= shut+atOnce && k.left(end.At) >= shut-atTheDoor:
+						early++
+					default:
+						judged++
+						mute++
+						g.against(t, k.left(end.At), last.ID, "%s ended by %s, %s after an answer that did not say Connection: close", k, whose[end.Kind], ms(end.At-last.End))
+					}
+				}
+				total += judged
+				g.least(what, t.Name, judged, fewConnections)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The server knows that it will close, and does not say so: a client that keeps its connections learns of it by a request that fails."
+			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
+			if early > 0 {
+				passed += fmt.Sprintf("; on %d more the last one was begun while new connections were still accepted, and need not: they stood until then", early)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s closed after an answer that did not say it", mute, plural(total, "connection was", "connections were")))
+		},
+	}
+}
+
+// lastAnswer is the last request on the connection that was answered whole.
+func (k connection) lastAnswer() (timeline.Sample, bool) {
+	for i := len(k.samples) - 1; i >= 0; i-- {
+		s := k.samples[i]
+		if s.First == 0 {
+			continue
+		}
+		// What was cut in the middle is no orderly end.
+		return s, !s.Failed() || s.Outcome == timeline.Status || s.Outcome == timeline.Corrupt
+	}
+	return timeline.Sample{}, false
+}
+
+// closesWithin is how long a server may take to close what it said that it
+// closes: the client waits as long before it closes by itself.
+const closesWithin = 2 * time.Second
+
+// ClosesAfterSaying judges that a server that said Connection: close does so.
+// RFC 9112 section 9.6: "A server that sends a "close" connection option MUST
+// initiate closure of the connection (see below) after it sends the response
+// containing the "close" connection option. The server MUST NOT process any
+// further requests received on that connection."
+func ClosesAfterSaying() Check {
+	const what = "connections on which an answer said Connection: close, and whose end was seen"
+	return Check{
+		Name:     "connections on which an answer said Connection: close",
+		Expected: fmt.Sprintf("the server closes each within %s of that answer's end, and processes nothing more on it", closesWithin),
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			begun := begunIDs(c.Timeline)
+			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+				said, ok := k.saidClose()
+				if !ok || k.left(said.End) < t.Drain.At-t.Drain.Err {
+					return false
+				}
+				for _, s := range k.samples {
+					if s.Nth > said.Nth && (s.First > 0 || begun[s.ID]) {
+						g.culprit(s.Start, t.Name, s.ID, "%s: %s: a request behind the answer that said Connection: close was processed", relative(s.Start, t), k)
+					}
+				}
+				end, over := k.end()
+				late := end.At-said.End > closesWithin
+				switch {
+				case !over:
+					return false
+				case end.Kind != timeline.FrameClose && !late:
+				case end.Kind != timeline.FrameClose:
+					g.late(c, end.At, t.Name, said.ID, "%s: %s was closed only %s after the answer that said so", relative(k.left(end.At), t), k, ms(end.At-said.End))
+				case late:
+					g.late(c, end.At, t.Name, said.ID, "%s: %s was still open %s after the answer that said Connection: close; the client closed it", relative(end.At, t), k, ms(end.At-said.End))
+				default:
+					// The client was first, and so it is nobody's.
+					return false
+				}
+				return true
+			})
+			g.finding.Cause = "The header is set, and the connection kept as before: clients that wait for the close hold it, and with it the drain."
+			return g.conclude(
+				fmt.Sprintf("all %d were closed in time, and nothing more was processed on them", total),
+				fmt.Sprintf("%s to what had been said on %s", plural(g.failures(), "thing was done contrary", "things were done contrary"), plural(total, "connection", "connections")))
+		},
+	}
+}

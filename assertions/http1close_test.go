@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// lastAnswers has six kept connections answered before D and once more at an
+// instant, then closed by the server 5 ms later.
+func lastAnswers(s *scene, at time.Duration, changes ...func(*timeline.Sample)) {
+	times(6, func(i time.Duration) {
+		s.dial("http1/reused/get").ask(9*sec+i).ask(at+i, changes...).hear(at+i+7*time.Millisecond, timeline.FrameFIN)
+	})
+}
+
+func TestSaysClose(t *testing.T) {
+	afterShut := wireShut + sec
+	// grace has six connections that were answered while the server accepted,
+	// and that it closed together with its listener.
+	grace := func(s *scene) {
+		times(6, func(i time.Duration) {
+			s.dial("http1/reused/get").ask(wireD+sec+i).hear(wireShut, timeline.FrameFIN)
+		})
+	}
+	judgeWire(t, []wireCase{
+		{"said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut, saysClose) }, spec.Pass},
+		{"not said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut) }, spec.Fail},
+		{"one of many not said", SaysClose(), func(s *scene) {
+			s.doors(wireShut)
+			lastAnswers(s, afterShut, saysClose)
+			s.dial("https1/reused/get").ask(9*sec).ask(afterShut).hear(afterShut+sec, timeline.FrameCloseNotify).hear(afterShut+sec, timeline.FrameFIN)
+		}, spec.Fail},
+		{"said from D on, although it accepts", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, wireD+sec, saysClose) }, spec.Pass},
+		{"not said, and closed while it accepts", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, wireD+sec) }, spec.Fail},
+		{"not said, and closed with the listener", SaysClose(), func(s *scene) { s.doors(wireShut); grace(s) }, spec.Inconclusive},
+		{"not said, and closed with the listener; said later", SaysClose(), func(s *scene) {
+			s.doors(wireShut)
+			grace(s)
+			lastAnswers(s, afterShut, saysClose)
+		}, spec.Pass},
+		{"not said, and closed at once, of a server that goes on to accept", SaysClose(), func(s *scene) {
+			lastAnswers(s, wireD+sec)
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit })
+		}, spec.Fail},
+		{"the listener goes at D", SaysClose(), func(s *scene) { s.doors(wireD); lastAnswers(s, wireD+sec) }, spec.Fail},
+		{"no answer after D", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(9*sec+i).hear(wireD+i, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
+		{"an answer that was begun before D", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/slow/2s").ask(9*sec+i, until(11*sec+i)).hear(12*sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
+		{"an answer that left before D, and was far", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get/delay=20ms").ask(wireD-30*time.Millisecond+i/30).hear(12*sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
+		{"the client closed", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(afterShut+i).hear(afterShut+sec, timeline.FrameClose, "why", "idle")
+			})
+		}, spec.Inconclusive},
+		{"cut in the middle", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/slow/2s").ask(afterShut+i, cut(timeline.Reset, 15*sec)).hear(15*sec, timeline.FrameRST)
+			})
+		}, spec.Inconclusive},
+		{"D is not known well, and all is after it", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			s.blurD(500 * time.Millisecond)
+			lastAnswers(s, afterShut)
+		}, spec.Fail},
+		{"within the uncertainty of D", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			s.blurD(2 * sec)
+			lastAnswers(s, wireD+sec)
+		}, spec.Inconclusive},
+	})
+}
+
+func TestClosesAfterSaying(t *testing.T) {
+	// said has six connections on which an answer at 12 s said close.
+	said := func(s *scene, then func(*talk, time.Duration)) {
+		times(6, func(i time.Duration) {
+			k := s.dial("http1/reused/get").ask(9*sec+i).ask(12*sec+i, saysClose)
+			then(k, 12*sec+i+2*time.Millisecond)
+		})
+	}
+	judgeWire(t, []wireCase{
+		{"closes", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+		}, spec.Pass},
+		{"closes by close_notify", ClosesAfterSaying(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("https1/new/get").ask(12*sec+i, saysClose).hear(12*sec+i+3*time.Millisecond, timeline.FrameCloseNotify)
+			})
+		}, spec.Pass},
+		{"closes late", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+3*sec, timeline.FrameFIN) })
+		}, spec.Fail},
+		{"never closes, and the client does", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) {
+				k.hear(end+closesWithin+time.Millisecond, timeline.FrameClose, "why", "answered-close")
+			})
+		}, spec.Fail},
+		{"the client was first", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) {
+				k.hear(end+time.Millisecond, timeline.FrameClose, "why", "answered-close")
+			})
+		}, spec.Inconclusive},
+		{"nobody saw the end", ClosesAfterSaying(), func(s *scene) { said(s, func(*talk, time.Duration) {}) }, spec.Inconclusive},
+		{"one end was not seen", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+			s.dial("http1/reused/get").ask(12*sec, saysClose)
+		}, spec.Pass},
+		{"answers one more", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond).hear(12*sec+9*time.Millisecond, timeline.FrameFIN)
+		}, spec.Fail},
+		{"begins one more without an answer", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond, lost(timeline.Closed, 13*sec)).begun(12*sec+time.Millisecond).hear(13*sec, timeline.FrameFIN)
+		}, spec.Fail},
+		{"drops one more", ClosesAfterSaying(), func(s *scene) {
+			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond, lost(timeline.Closed, 13*sec)).hear(13*sec, timeline.FrameFIN)
+		}, spec.Pass},
+		{"late on a starved machine", ClosesAfterSaying(), func(s *scene) {
+			s.doors(wireShut)
+			said(s, func(k *talk, end time.Duration) { k.hear(end+3*sec, timeline.FrameFIN) })
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+	})
+}

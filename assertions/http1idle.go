@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// ClosesIdleFirst judges that an instance closes its idle HTTP/1.1 connections
+// before it goes, and none of them under a request that is on its way. RFC 9112
+// section 9.5: "For example, a client might have started to send a new request
+// at the same time that the server has decided to close the "idle" connection.
+// From the server's point of view, the connection is being closed while it was
+// idle, but from the client's point of view, a request is in progress."
+//
+// A FIN at the exit may be the process's last act or its kernel's: nobody can
+// tell, and it is no evidence. A close_notify is always the process's own.
+func ClosesIdleFirst() Check {
+	const floor = 5
+	const seen, distant = "silent connections that stood at D and were closed before the exit, or reset", "pooled connections that stood at D on a path with delay"
+	return Check{
+		Name:     "idle HTTP/1.1 connections that stood at D",
+		Expected: "each is closed, by FIN or by close_notify and FIN, before the process goes, and no request that was on its way is lost by it",
+		Floors: []Floor{
+			perTermination(seen, floor),
+			{Name: "per termination: " + distant, N: floor, Reason: "without delay no request is on its way for long enough to be hit: the race is invisible, not absent"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, open, lost, sent, hit := 0, 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				if !t.Exit.Known() {
+					g.doubt("nobody saw %s exit", t.Name)
+				}
+				ended, pooled, before := 0, 0, g.failures()
+				for _, k := range standing(c, t, inHTTP1) {
+					if k.pooled() && k.way() > 0 {
+						pooled++
+					}
+					was := g.idleEnd(t, k)
+					if was == untold {
+						continue
+					}
+					total++
+					if was == resetIdle {
+						open++
+					}
+					if k.silent() {
+						ended++
+					}
+				}
+				l, n := g.raceLosses(c, t)
+				lost, sent = lost+l, sent+n
+				if g.failures() > before {
+					hit++
+				}
+				g.least(seen, t.Name, ended, floor)
+				g.least(distant, t.Name, pooled, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sent, lost), lost)
+			g.finding.Cause = "The server ends idle connections at once when its drain begins, or leaves them to the end of its process, and resets them with it: a request that the client has just sent on one meets a closed socket. To keep them until their next request, and say Connection: close in its answer, loses none."
+			return g.conclude(
+				fmt.Sprintf("all %d idle connections were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
+				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
+		},
+	}
+}
+
+// leaving is how an idle connection ended.
+type leaving int
+
+const (
+	untold      leaving = iota // by the client, with a request, or nobody knows
+	closedFirst                // by the server, before its exit
+	resetIdle                  // by RST
+)
+
+func (g *gather) idleEnd(t Termination, k connection) leaving {
+	end, ok := k.ended()
+	if !ok || !t.Exit.Known() || k.working(end) || k.racing(end) {
+		return untold // where a request was lost, it tells
+	}
+	at := k.left(end.At)
+	_, said := k.saidClose()
+	switch {
+	case end.Kind == timeline.FrameRST && !said:
+		g.against(t, at, k.last().ID, "%s: RST on an idle connection", k)
+		return resetIdle
+	case end.Kind == timeline.FrameCloseNotify, at < t.Exit.At-t.Exit.Err-atOnce:
+		return closedFirst
+	}
+	return untold
+}
+
+// racing says whether the connection ended under a request that the peer could
+// not have seen yet.
+func (k connection) racing(end timeline.Frame) bool {
+	last := k.last()
+	return last.Failed() && last.First == 0 && last.Sent > 0 && last.Sent < end.At && last.Sent+k.way() >= k.left(end.At)
+}
+
+// raceLosses are the quick requests on kept connections, sent from D on, that
+// met a connection's end and got not a byte; sent counts all of them.
+func (g *gather) raceLosses(c Case, t Termination) (lost, sent int) {
+	exit := t.exitOr(lastSeen(c))
+	for _, k := range connectionsTo(c, t, inHTTP1) {
+		if !k.pooled() || slowOp(k.first()) {
+			continue
+		}
+		end, over := k.ended()
+		for _, s := range k.samples {
+			if s.Nth < 2 || s.Sent == 0 || s.Sent+k.way() < t.Drain.At-t.Drain.Err || s.Sent > exit+2*k.way() {
+				continue
+			}
+			sent++
+			if s.First != 0 || s.Outcome != timeline.Closed && s.Outcome != timeline.Reset {
+				continue
+			}
+			if over && end.At <= s.Start {
+				continue // the client knew
+			}
+			lost++
+			g.against(t, s.Sent+k.way(), s.ID, "request %d on connection %d, sent %s before the client was told of the close: %s", s.Nth, k.number(), ms(s.End-s.Sent), describe(s))
+		}
+	}
+	return lost, sent
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Lingers judges that a server that closes after an answer does so in stages.
+// RFC 9112 section 9.6: "If a server performs an immediate close of a TCP
+// connection, there is a significant risk that the client will not be able to
+// read the last HTTP response. [...] To avoid the TCP reset problem, servers
+// typically close a connection in stages. First, the server performs a
+// half-close by closing only the write side of the read/write connection."
+//
+// An RST that cuts an answer short at the deadline is right to be one. It is
+// an immediate close where the backend had given the answer whole.
+func Lingers() Check {
+	const what = "connections that the server ended after an answer that said Connection: close"
+	return Check{
+		Name:     "how connections end after the answer that said Connection: close",
+		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := wholeIDs(c.Timeline)
+			hard, cut := 0, 0
+			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+				said, ok := k.saidClose()
+				end, over := k.ended()
+				if !ok || !over || k.left(end.At) < t.Drain.At-t.Drain.Err {
+					return false
+				}
+				switch {
+				case end.Kind != timeline.FrameRST:
+				case said.Failed() && said.Outcome != timeline.Status && !whole[said.ID]:
+					cut++
+					return false
+				case said.Failed() && said.Outcome != timeline.Status:
+					hard++
+					g.against(t, k.left(end.At), said.ID, "RST on connection %d, before the client had read the answer that said Connection: close: %s", k.number(), describe(said))
+				default:
+					hard++
+					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s after the answer that said Connection: close", k, ms(end.At-said.End))
+				}
+				return true
+			})
+			g.finding.Cause = "The server closes its socket while bytes of the client are unread in it, or on their way: its kernel answers with an RST, which can take the answer from the client's buffer. Half-close, read to the client's FIN, then close."
+			passed := fmt.Sprintf("all %d ended by FIN or close_notify", total)
+			if cut > 0 {
+				passed += fmt.Sprintf("; %s, which is no close", plural(cut, "answer was cut in the middle", "answers were cut in the middle"))
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s by RST", hard, plural(total, "connection ended", "connections ended")))
+		},
+	}
+}

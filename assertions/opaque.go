@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// inTCP are the protocols that mean nothing to whoever passes them on. The client
+// that speaks them says what it does in load/work, talk.go: the server greets
+// first (Sample.First); what the client then sends comes back as it goes; and
+// when all was sent it ends its half (Sample.Sent), whereupon the server says
+// what it has read, and ends its own.
+var inTCP = []string{"tcp"}
+
+// talks says whether a sample is such a stream.
+func talks(s timeline.Sample) bool { return word(s, 3) == "talk" }
+
+// halfClosed says whether the client had ended its half of a talk, and the server
+// could know of it when the talk ended: what is lost from then on is lost behind a
+// half-close.
+func halfClosed(s timeline.Sample) bool { return s.Sent > 0 && s.Sent+delay(s) <= s.End-delay(s) }
+
+// garbled says whether the bytes of a talk were not those that were sent.
+func garbled(s timeline.Sample) bool {
+	return s.Outcome == timeline.Corrupt || s.Outcome == timeline.Malformed
+}
+
+// CarriesOpaque judges that the streams which an instance had at D, and those
+// that it took up after it, come through byte-exact. The rule is the project's
+// own: a drain that knows of requests only has no end for what is none, and cuts
+// it where it stands.
+//
+// A stream that was never greeted is of ServerSpeaksFirst, and what is lost
+// behind the client's half-close of PassesHalfClose, unless bytes were changed.
+func CarriesOpaque() Check {
+	const floor = 5
+	const what = "opaque streams in flight at D"
+	return Check{
+		Name:     what + ", and after it",
+		Expected: "every byte reaches the other side as it was sent, until the stream ends by itself or the instance's deadline comes",
+		Floors: []Floor{{
+			Name: "per termination: " + what, N: floor,
+			Reason: atOneInstant,
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			whole := wholeIDs(c.Timeline)
+			total, lost, over, hit := 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				atD, before := 0, g.failures()
+				for _, s := range underWay(c, t, t.Drain.At-t.Drain.Err) {
+					if !talks(s) || s.First == 0 && !garbled(s) {
+						continue
+					}
+					bad := s.Failed() && (!halfClosed(s) || garbled(s))
+					if bad && !garbled(s) && outlasts(c, t, s) {
+						over++
+						continue
+					}
+					total++
+					if !s.Saturated && s.Start < t.Drain.At-t.Drain.Err && s.End-delay(s) > t.Drain.At+t.Drain.Err {
+						atD++
+					}
+					switch {
+					case bad && s.Outcome == timeline.Timeout:
+						lost++
+						g.late(c, s.End, t.Name, s.ID, "%s: %s%s", relative(s.End, t), describe(s), returned(s))
+					case bad:
+						lost++
+						g.against(t, s.End, s.ID, "%s%s", describe(s), returned(s))
+					case !s.Failed() && !whole[s.ID]:
+						g.unended(s)
+					}
+				}
+				if g.failures() > before {
+					hit++
+				}
+				g.least(what, t.Name, atD, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, lost), lost)
+			g.finding.Cause = "The drain counts requests, and an opaque stream is none: it is cut when the drain begins, or when the last request has ended."
+			text := fmt.Sprintf("all %d came through byte for byte", total)
+			if over > 0 {
+				text += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)
+			}
+			return g.conclude(text, fmt.Sprintf("%d of %s did not come through, at %d of %s", lost, plural(total, "opaque stream", "opaque streams"), hit, c.ends()))
+		},
+	}
+}
+
+// returned says how much of a talk had come back, where describe does not.
+func returned(s timeline.Sample) string {
+	if s.Outcome == timeline.Truncated {
+		return ""
+	}
+	return fmt.Sprintf(", %d of %d bytes", s.Got, s.Want)
+}
+
+// PassesHalfClose judges that the end of one half of a stream is that of this
+// half only, while the instance drains. RFC 9293 section 3.6: "The user who
+// CLOSEs may continue to RECEIVE until the TCP receiver is told that the remote
+// peer has CLOSED also."
+//
+// What the process took with it when it exited is no half-close.
+func PassesHalfClose() Check {
+	const floor = 5
+	const what = "opaque streams whose client ended its half after D"
+	return Check{
+		Name:     what,
+		Expected: "the client's FIN reaches the server, what the server says behind it reaches the client, and the server's FIN too",
+		Floors: []Floor{{
+			Name: "per termination: " + what, N: floor,
+			Reason: "a stream is half-closed once, and there are few of them",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, lost := 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				judged := 0
+				for _, s := range c.Timeline.Samples {
+					// What is cut at D may have ended its half just then, or before its
+					// client was told.
+					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || garbled(s) {
+						continue
+					}
+					if s.Failed() && t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce {
+						continue
+					}
+					judged++
+					if s.Failed() {
+						lost++
+						g.broke(c, t, s, "%s after its client had ended its half: %s%s", ms(s.End-s.Sent), describe(s), returned(s))
+					}
+				}
+				total += judged
+				g.least(what, t.Name, judged, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "A FIN of one side is taken for the end of the connection: both sockets are closed, and what was on its way the other way is lost. Or the FIN is swallowed, and the server waits for more."
+			return g.conclude(
+				fmt.Sprintf("all %d were ended by each side for itself", total),
+				fmt.Sprintf("%d of %s lost what came behind its client's FIN", lost, plural(total, "opaque stream", "opaque streams")))
+		},
+	}
+}
+
+// CutIsVisible judges how an instance cuts the streams that by design would have
+// gone on beyond its exit. RFC 9293 section 3.6: "CLOSE is an operation meaning
+// "I have no more data to send."" Whoever says that in the middle of a stream
+// makes a whole download of half a one. Section 3.10.5 has another call for it,
+// ABORT: "Send a reset segment".
+func CutIsVisible() Check {
+	const floor = 3
+	const what = "opaque streams that still ran when the instance cut them"
+	return Check{
+		Name:     what,
+		Expected: "each ends by RST, and not by a FIN",
+		Floors:   []Floor{{Name: what, N: floor, Reason: "few streams are long enough, and each is cut once"}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			cut, hidden := 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				if !t.Exit.Known() {
+					g.doubt("nobody saw %s exit", t.Name)
+					continue
+				}
+				for _, k := range connectionsTo(c, t, inTCP) {
+					s := k.first()
+					end, over := k.ended()
+					if !over || !stillRan(t, s) || s.First == 0 || halfClosed(s) {
+						continue
+					}
+					cut++
+					if end.Kind == timeline.FrameFIN {
+						hidden++
+						g.against(t, k.left(end.At), s.ID, "connection %d ended by FIN in the middle of its stream: %s%s", k.number(), describe(s), returned(s))
+					}
+				}
+			}
+			g.needTerminations(c)
+			g.count(what, cut, floor)
+			g.finding.Cause = "At its deadline, or at its exit, the server closes its sockets as it would at the end of a stream: a client that reads to the end takes what it has for all there is."
+			return g.conclude(
+				fmt.Sprintf("all %d were reset", cut),
+				fmt.Sprintf("%d of %s ended by FIN, as if whole", hidden, plural(cut, "stream that was cut was", "streams that were cut were")))
+		},
+	}
+}
+
+// greetsWithin is how long the server's first line may take: it is sent as soon
+// as a connection stands.
+const greetsWithin = time.Second
+
+// ServerSpeaksFirst judges that new opaque streams hear their server at once
+// while the instance drains. The rule is the project's own: who waits for a
+// client's first bytes to know its protocol waits in vain where the server has
+// to speak first.
+func ServerSpeaksFirst() Check {
+	const floor = 5
+	const what = "opaque streams that began after D"
+	return Check{
+		Name:     "when " + what + " hear their server",
+		Expected: fmt.Sprintf("what the server says first is there within %s after the connection, although its client has not said a word", greetsWithin),
+		Floors: []Floor{{
+			Name: "per termination: " + what, N: floor,
+			Reason: "a stream takes seconds, so that there are few of them: one that waits for its client always does",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, held := 0, 0
+			var longest time.Duration
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				judged := 0
+				for _, s := range underWay(c, t, t.Drain.At+t.Drain.Err) {
+					if !talks(s) || s.Start < t.Drain.At+t.Drain.Err || garbled(s) {
+						continue
+					}
+					total++
+					if !s.Saturated {
+						judged++
+					}
+					took := s.First - s.Dial
+					switch {
+					case s.First == 0:
+						held++
+						g.broke(c, t, s, "its server was never heard: %s", describe(s))
+					case took > greetsWithin:
+						held++
+						g.late(c, s.First, t.Name, s.ID, "%s: its server was heard only %s after it", relative(s.Dial, t), ms(took))
+					default:
+						longest = max(longest, took)
+					}
+				}
+				g.least(what, t.Name, judged, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The proxy reads the client's first bytes to know the protocol, and connects to the backend only then, or when it has waited for long enough."
+			return g.conclude(
+				fmt.Sprintf("all %d heard their server within %s", total, ms(longest)),
+				fmt.Sprintf("%d of %s kept from their server", held, plural(total, "opaque stream was", "opaque streams were")))
+		},
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// evictWithin is how long after an instance's exit a pool may still hold sockets
+// to it. Their FINs have come by then, and a close takes no time.
+const evictWithin = 3 * time.Second
+
+// EvictsPool judges that whoever stands before the instances keeps no socket to
+// one that is gone. What sockets there are, the stage looks at many times a
+// second (timeline.Sockets). A successor may have its predecessor's address: a
+// socket that was there before the exit is the predecessor's.
+func EvictsPool() Check {
+	const stood = "sockets to the instance at its D"
+	const looks = "looks at the sockets later than that after its exit"
+	return Check{
+		Name:     fmt.Sprintf("sockets to an instance %s after its exit", evictWithin),
+		Expected: "no process of the gateway has any, in whatever state",
+		Floors: []Floor{
+			perTermination(stood, fewConnections),
+			{Name: "per termination: " + looks, N: 1, Reason: "one look tells of all sockets that there are"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, kept := 0, 0
+			var longest time.Duration
+			all := c.Timeline.EventsOf(timeline.Sockets, "")
+			for _, t := range c.Terminations {
+				if !t.Exit.Known() {
+					g.doubt("nobody saw %s exit", t.Name)
+					continue
+				}
+				end := t.Exit.At + t.Exit.Err + evictWithin
+				g.span(t.Drain.At, end)
+				of := looksAt(all, t)
+				before := map[string]bool{}
+				atD, after := 0, 0
+				for _, e := range of {
+					now := sockets(e)
+					switch {
+					case e.At < t.Exit.At-t.Exit.Err:
+						for _, s := range now {
+							before[s.inode] = true
+						}
+						if e.At <= t.Drain.At {
+							atD = len(now)
+						}
+						continue
+					case e.At >= end:
+						after++
+					}
+					for _, s := range now {
+						if !before[s.inode] {
+							continue
+						}
+						longest = max(longest, e.At-t.Exit.At)
+						if e.At >= end {
+							delete(before, s.inode) // it is told once
+							kept++
+							g.late(c, e.At, t.Name, "", "%s: %s has a socket from %s to %s, in state %s", relative(e.At, t), e.Name, s.local, t.Name, s.state)
+						}
+					}
+				}
+				total += atD
+				g.least(stood, t.Name, atD, fewConnections)
+				g.least(looks, t.Name, after, 1)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The pool closes a connection when it next wants to use it, or after its idle time, and nobody wants one to a backend that is gone: sockets and memory leak with each roll-out."
+			passed := fmt.Sprintf("none of %d sockets that stood at D was left", total)
+			if longest > 0 {
+				passed += fmt.Sprintf("; the last one was seen at exit + %s", ms(longest))
+			}
+			return g.conclude(passed, fmt.Sprintf("%s held %s after the exit and longer", plural(kept, "socket was", "sockets were"), evictWithin))
+		},
+	}
+}
+
+// looksAt are the looks at sockets to an instance's address.
+func looksAt(all []timeline.Event, t Termination) []timeline.Event {
+	var out []timeline.Event
+	for _, e := range all {
+		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err == nil && t.IP != "" && host == t.IP {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// heldSocket is one that a process holds.
+type heldSocket struct{ inode, state, local string }
+
+// sockets are those of one look.
+func sockets(e timeline.Event) []heldSocket {
+	var out []heldSocket
+	for _, word := range strings.Fields(e.Attrs["sockets"]) {
+		inode, rest, _ := strings.Cut(word, "/")
+		state, local, _ := strings.Cut(rest, "/")
+		out = append(out, heldSocket{inode, state, local})
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// NoReuseAfterClose judges that whoever stands before the instances writes no
+// request to a connection whose end was there to be read. RFC 9112 section 9.5:
+// "Implementations SHOULD constantly monitor open connections for a received
+// closure signal and respond to it as appropriate".
+//
+// The instance itself says when it closed a connection first, or said GOAWAY on
+// it, and what came then.
+func NoReuseAfterClose() Check {
+	const ended = "connections that the instance closed first, or said GOAWAY on"
+	return Check{
+		Name:     "requests on connections whose end was there to be read",
+		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN, or after the answer to the PING behind its GOAWAY", ms(crossing)),
+		Floors:   []Floor{perTermination(ended, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, crossed := 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				closed, away := toldBy(c, t, timeline.ToldByFIN), toldBy(c, t, timeline.ToldByGoAway)
+				for _, k := range closed {
+					e, late, n := k.belated(k.At)
+					crossed += n
+					if late {
+						g.late(c, e.At, t.Name, e.Attrs["id"], "%s: %s came on %s, %s after its FIN", relative(e.At, t), what(e), k, ms(e.At-k.At))
+					}
+				}
+				for _, k := range away {
+					crossed += g.streamsAfter(c, t, k)
+				}
+				total += len(closed) + len(away)
+				g.least(ended, t.Name, len(closed)+len(away), fewConnections)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The pool looks at a connection only when it writes on it, or hands out one that it has read the end of: what is not safe to send again is lost, or run twice."
+			return g.conclude(
+				fmt.Sprintf("nothing was asked on %d connections after their end was known%s", total, crossings(crossed)),
+				fmt.Sprintf("on %d of %s a request came after the end", g.failures(), plural(total, "connection", "connections")))
+		},
+	}
+}
+
+// ObeysGoAway judges that whoever stands before the instances opens no stream on
+// a connection after it has received GOAWAY. RFC 9113 section 6.8: "Receivers of
+// a GOAWAY frame MUST NOT open additional streams on the connection, although a
+// new connection can be established for new streams."
+//
+// The instance puts a PING behind its GOAWAY: whoever answers that has received
+// both. A stream that was opened before that, and whose header was still on its
+// way, is none of these.
+func ObeysGoAway() Check {
+	const said = "connections on which the instance said GOAWAY, and that was read"
+	const offered = "calls offered from D until the instance stops accepting"
+	return Check{
+		Name:     "streams on connections on which the instance said GOAWAY",
+		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered", ms(crossing)),
+		Floors: []Floor{
+			{Name: "per termination: " + said, N: 1, Reason: "a proxy may have all its calls on one connection to each backend"},
+			{Name: "per termination: " + offered, N: fewCalls, Reason: "the window is that of the drain in which the instance accepts"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, crossed := 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				read := 0
+				for _, k := range toldBy(c, t, timeline.ToldByGoAway) {
+					crossed += g.streamsAfter(c, t, k)
+					if k.heard > 0 {
+						read++
+					} else if e, late, _ := k.belated(k.At); late {
+						g.doubt("%s of %s: streams came up to %s after the GOAWAY, and the PING behind it was never answered", k, t.Name, ms(e.At-k.At))
+					}
+				}
+				total += read
+				g.least(said, t.Name, read, 1)
+				g.least(offered, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "The client part of the proxy takes GOAWAY for a word to its user, and goes on with the connection that it has."
+			return g.conclude(
+				fmt.Sprintf("no stream was opened on %s after the GOAWAY was read%s", plural(total, "connection", "connections"), crossings(crossed)),
+				fmt.Sprintf("on %d of %s a stream was opened after the GOAWAY was read", g.failures(), plural(total, "connection", "connections")))
+		},
+	}
+}
+
+// noCrossing is how long after its sender had answered a PING no stream can come
+// that had been in its hands since before, however starved the machine.
+const noCrossing = time.Second
+
+// streamsAfter judges the streams on a connection after its GOAWAY was read, and
+// counts those that crossed it.
+func (g *gather) streamsAfter(c Case, t Termination, k told) (crossed int) {
+	if k.heard == 0 {
+		return 0
+	}
+	e, late, crossed := k.belated(k.heard)
+	if !late {
+		return crossed
+	}
+	blame := func(at time.Duration, target, id, format string, args ...any) {
+		g.late(c, at, target, id, format, args...)
+	}
+	if last := k.asked[len(k.asked)-1]; last.At > k.heard+noCrossing {
+		e, blame = last, g.culprit
+	}
+	blame(e.At, t.Name, "", "%s: %s came on %s, %s after it had answered the PING behind the GOAWAY", relative(e.At, t), what(e), k, ms(e.At-k.heard))
+	return crossed
+}
+
+func crossings(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s in that instant, and may have been on the way", plural(n, "request came", "requests came"))
+}
+
+// fewCalls is the least number of calls through a proxy while one of its
+// backends drains.
+const fewCalls = 50
+
+// callsWhileAccepting are the calls through the Service that were begun from an
+// instance's D until it stopped accepting.
+func callsWhileAccepting(c Case, t Termination) []timeline.Sample {
+	shut, ok := acceptsUntil(c, t)
+	if !ok {
+		return nil
+	}
+	var out []timeline.Sample
+	for _, s := range c.Timeline.Samples {
+		if throughService(s) && isCall(s) && !s.Saturated && s.Start >= t.Drain.At && s.Start < shut-atTheDoor {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// RacingStreams judges the streams that crossed the first GOAWAY on its way:
+// opened before the client was told, and at the server after it had been sent.
+// RFC 9113 section 6.8: "There is an inherent race condition between an endpoint
+// starting new streams and the remote peer sending a GOAWAY frame. To deal with
+// this case, the GOAWAY contains the stream identifier of the last peer-initiated
+// stream that was or might be processed on the sending endpoint in this
+// connection." And: "This ensures that a connection can be cleanly shut down
+// without losing requests."
+//
+// A stream that was opened after the client was told is the client's own fault.
+func RacingStreams() Check {
+	const floor = 5
+	const what = "streams that crossed the first GOAWAY"
+	return Check{
+		Name:     what,
+		Expected: "each is served, or its client learns that it was not processed: by a GOAWAY with a lower last stream ID, or by REFUSED_STREAM",
+		Floors: []Floor{{
+			Name: what, N: floor,
+			Reason: "a GOAWAY is under way once on each connection, for as long as the path's delay: a request that is sent in just that time is a matter of chance, and they add up over the recording",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			all, sound, lost, away, over, hit := 0, 0, 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				before := g.failures()
+				for _, k := range connectionsTo(c, t, inHTTP2) {
+					said := k.goAways()
+					if len(said) == 0 || k.left(said[0].at) < t.Drain.At-t.Drain.Err {
+						continue
+					}
+					for _, s := range k.samples {
+						if !crossed(k, s, said[0]) {
+							continue
+						}
+						if cutShort(s) && outlasts(c, t, s) {
+							over++
+							continue
+						}
+						all++
+						if !s.Saturated {
+							sound++
+						}
+						switch {
+						case !cutShort(s):
+						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):
+							away++
+						default:
+							lost++
+							g.broke(c, t, s, "stream %d of connection %d, opened %s before its client was told of the GOAWAY: %s", streamID(s), k.number(), ms(said[0].at-opened(s)), describe(s))
+						}
+					}
+				}
+				if g.failures() > before {
+					hit++
+				}
+			}
+			g.needTerminations(c)
+			g.count(what, sound, floor)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sound, lost), lost)
+			g.finding.Cause = "The server takes no new streams from the instant at which it sends its first GOAWAY, and what is on its way is dropped without a word, or reset with a code that leaves open whether it was processed."
+			passed := fmt.Sprintf("all %d were served or known to be unprocessed (%d of them)", all, away)
+			if over > 0 {
+				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s stranded or reset, with no way to know whether they were processed", lost, plural(all, "stream that crossed the first GOAWAY was", "streams that crossed the first GOAWAY were")))
+		},
+	}
+}
+
+// crossed says whether a stream was on its way when a GOAWAY was: it had left
+// when the client was told, and reached the server after the GOAWAY was sent.
+func crossed(k connection, s timeline.Sample, a goAway) bool {
+	if s.Phase == timeline.PhaseDial || s.Phase == timeline.PhaseTLS || s.Phase == timeline.PhaseWrite && s.Sent == 0 {
+		return false
+	}
+	at := opened(s)
+	return at < a.at && at+k.way() > k.left(a.at)
+}
+
+// toldUnprocessed says whether the client had been told by a request's end that
+// its stream is not processed.
+func (k connection) toldUnprocessed(s timeline.Sample) bool {
+	for _, a := range k.goAways() {
+		if a.at <= s.End && streamID(s) > a.last {
+			return true
+		}
+	}
+	return false
+}

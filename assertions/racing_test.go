@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestRacingStreams(t *testing.T) {
+	const flow = "h2c/reused/get/delay=20ms"
+	// told is when the client hears of the GOAWAY, and crossing an instant at
+	// which what it sends is on its way together with it.
+	const told = 11 * sec
+	const crossing = told - far
+	// race has twelve streams that are opened at an instant.
+	race := func(s *scene, at time.Duration, last string, changes ...func(*timeline.Sample)) {
+		times(12, func(i time.Duration) {
+			s.dial(flow).ask(9*sec+i).ask(at, changes...).goAway(told, last)
+		})
+	}
+	judgeWire(t, []wireCase{
+		{"served", RacingStreams(), func(s *scene) { race(s, crossing, "max") }, spec.Pass},
+		{"known to be unprocessed", RacingStreams(), func(s *scene) { race(s, crossing, "1", lost(timeline.GoAway, told)) }, spec.Pass},
+		{"refused", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.RefusedStream, told+far)) }, spec.Pass},
+		{"stranded", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.Timeout, told+sec)) }, spec.Fail},
+		{"reset with a code that says nothing", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.StreamReset, told+far)) }, spec.Fail},
+		{"closed", RacingStreams(), func(s *scene) { race(s, crossing, "3", lost(timeline.Closed, told+1)) }, spec.Fail},
+		{"closed, but above the last", RacingStreams(), func(s *scene) { race(s, crossing, "1", lost(timeline.Closed, told+1)) }, spec.Pass},
+		{"lost, but opened when the client knew", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			race(s, told+1, "max", lost(timeline.Timeout, told+sec))
+		}, spec.Pass},
+		{"lost, but there before the GOAWAY was sent", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			race(s, told-3*far, "max", lost(timeline.Closed, told))
+		}, spec.Pass},
+		{"without delay nothing crosses", RacingStreams(), func(s *scene) {
+			times(12, func(i time.Duration) { s.dial("h2c/reused/get").ask(9*sec+i).ask(crossing).goAway(told, "max") })
+		}, spec.Inconclusive},
+		{"too few", RacingStreams(), func(s *scene) { s.dial(flow).ask(9*sec).ask(crossing).goAway(told, "max") }, spec.Inconclusive},
+		{"stranded on a starved machine", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max", lost(timeline.Timeout, told+sec))
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+		{"long ones are cut at the deadline", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			s.dial("h2c/reused/slow/30s/delay=20ms").ask(9*sec, until(9*sec+sec/2)).ask(crossing, cut(timeline.StreamReset, 19*sec)).goAway(told, "max")
+		}, spec.Pass},
+	})
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// silentFor is how long a connection on which nothing was said may stand after
+// the listener is gone. As long as new connections are accepted, one that was
+// accepted before may have something to say too.
+const silentFor = 5 * time.Second
+
+// ClosesSilent judges that connections which were accepted before D, and whose
+// clients have not said a word, don't hold the drain up. The rule is the
+// project's own: nobody loses anything with such a connection, and a drain that
+// waits for its first word may wait for ever.
+func ClosesSilent() Check {
+	const what = "silent connections that stood at D"
+	return Check{
+		Name:     what,
+		Expected: fmt.Sprintf("each is closed within %s after the instance stops accepting", silentFor),
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			left := 0
+			shut := map[string]time.Duration{}
+			total := g.overConnections(c, what, silentAt, inHTTP1, func(t Termination, k connection) bool {
+				if _, asked := shut[t.UID]; !asked {
+					shut[t.UID] = stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
+				}
+				limit := shut[t.UID] + silentFor + t.Drain.Err
+				end, over := k.end()
+				switch {
+				case !over, end.Kind == timeline.FrameClose && end.At <= limit:
+					return false // its client was first, or nobody knows
+				case k.left(end.At) <= limit:
+				default:
+					left++
+					g.late(c, k.left(end.At), t.Name, k.first().ID, "%s: %s was still open %s after the listener, with not a byte said on it; then %s ended it",
+						relative(k.left(end.At), t), k, ms(k.left(end.At)-shut[t.UID]), whose[end.Kind])
+				}
+				return true
+			})
+			g.finding.Cause = "The drain waits for all connections, and a connection that never had a request is none of those that it knows how to end: it stands until its own timeout, or until the deadline, and the process with it."
+			return g.conclude(
+				fmt.Sprintf("all %d were closed in time", total),
+				fmt.Sprintf("%d of %s left open", left, plural(total, "silent connection was", "silent connections were")))
+		},
+	}
+}
+
+// silentAt are the connections to an instance that stood at its D and on which
+// nothing was ever said.
+func silentAt(c Case, t Termination, protocols []string) []connection {
+	begin := t.Drain.At - t.Drain.Err
+	var out []connection
+	for _, k := range connectionsTo(c, t, protocols) {
+		s := k.first()
+		if !mute(s) || s.Failed() || s.End >= begin {
+			continue
+		}
+		if end, over := k.end(); over && (end.Kind == timeline.FrameClose && end.At < begin || end.Kind != timeline.FrameClose && k.left(end.At) < begin) {
+			continue
+		}
+		out = append(out, k)
+	}
+	return out
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// GoAwayNeverRises judges the GOAWAYs of each connection against each other.
+// RFC 9113 section 6.8: "Endpoints MUST NOT increase the value they send in the
+// last stream identifier, since the peers might already have retried unprocessed
+// requests on another connection."
+func GoAwayNeverRises() Check {
+	const what = "HTTP/2 connections that got a GOAWAY"
+	return Check{
+		Name:     "the last stream IDs of one connection's GOAWAYs",
+		Expected: "none is higher than one before it",
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			several := 0
+			total := g.overConnections(c, what, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+				said := k.goAways()
+				if len(said) == 0 {
+					return false
+				}
+				if len(said) > 1 {
+					several++
+				}
+				for i, a := range said[1:] {
+					if before := lowest(said[:i+1]); a.last > before {
+						g.culprit(k.left(a.at), t.Name, k.last().ID, "%s: %s: a %s, after one that had said %d", relative(k.left(a.at), t), k, a, before)
+					}
+				}
+				return true
+			})
+			g.finding.Cause = "A later GOAWAY is filled with a counter that went on meanwhile, or with 2^31-1 again: what the client has sent elsewhere since may run twice."
+			return g.conclude(
+				fmt.Sprintf("it never rose on %s, of which %d got more than one GOAWAY", plural(total, "connection", "connections"), several),
+				fmt.Sprintf("it rose %s on %s", plural(g.failures(), "time", "times"), plural(total, "connection", "connections")))
+		},
+	}
+}
+
+// AboveLastUnprocessed judges that no backend began a request whose stream is
+// above the last stream ID that its client was told. RFC 9113 section 6.8: "If
+// the receiver of the GOAWAY has sent data on streams with a higher stream
+// identifier than what is indicated in the GOAWAY frame, those streams are not
+// or will not be processed." Section 8.7: "The GOAWAY frame indicates the
+// highest stream number that might have been processed. Requests on streams with
+// higher numbers are therefore guaranteed to be safe to retry."
+func AboveLastUnprocessed() Check {
+	const what = "HTTP/2 connections that got a GOAWAY"
+	return Check{
+		Name:     "streams above the last stream ID of their connection's GOAWAYs",
+		Expected: "none was answered, and no backend's ledger has one",
+		Floors: []Floor{
+			perTermination(what, fewConnections),
+			{Name: "streams above it", N: 0, Reason: "a server that shuts down in two phases names its last stream when no other is on its way: it leaves none above, and that is best"},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			begun := begunIDs(c.Timeline)
+			above, missing, first := 0, 0, ""
+			g.overConnections(c, what, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+				said := k.goAways()
+				if len(said) == 0 {
+					return false
+				}
+				last := lowest(said)
+				for _, s := range k.samples {
+					if streamID(s) <= last {
+						if !s.Failed() && !begun[s.ID] {
+							missing++
+							first = cmp.Or(first, s.ID)
+						}
+						continue
+					}
+					if s.Phase == timeline.PhaseWrite && s.Sent == 0 {
+						continue // it was never opened
+					}
+					above++
+					switch {
+					case begun[s.ID]:
+						g.culprit(s.End, t.Name, s.ID, "%s: stream %d of %s was begun by a backend; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
+					case s.First > 0:
+						g.culprit(s.End, t.Name, s.ID, "%s: stream %d of %s was answered; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
+					}
+				}
+				return true
+			})
+			g.count("streams above it", above, 0)
+			if missing > 0 {
+				g.doubt("%s no beginning in any backend's ledger (the first: %s): its tail is missing", plural(missing, "answered request has", "answered requests have"), first)
+			}
+			g.finding.Cause = "The last stream ID is read before the server has stopped to take streams: a client that sends such a request again, as it may, has it done twice."
+			return g.conclude(
+				fmt.Sprintf("none of %s above it was processed", plural(above, "stream", "streams")),
+				fmt.Sprintf("%d of %s above it were processed", g.failures(), plural(above, "stream", "streams")))
+		},
+	}
+}
+
+// BelowLastCompletes judges the streams at or under the last stream ID that
+// were open when the first GOAWAY was sent. RFC 9113 section 6.8: "The sender of
+// a GOAWAY frame might gracefully shut down a connection by sending a GOAWAY
+// frame, maintaining the connection in an "open" state until all in-progress
+// streams complete."
+//
+// What is cut because the instance's time is up is another rule's, and so are
+// the streams that crossed the GOAWAY on its way.
+func BelowLastCompletes() Check {
+	const what = "streams at or under the last stream ID, open at the first GOAWAY"
+	return Check{
+		Name:     what,
+		Expected: "each ends with its whole answer",
+		Floors: []Floor{{
+			Name: "per termination: " + what, N: fewConnections,
+			Reason: atOneInstant,
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, lost, over, hit := 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				judged, before := 0, g.failures()
+				for _, k := range connectionsTo(c, t, inHTTP2) {
+					said := k.goAways()
+					if len(said) == 0 || k.left(said[0].at) < t.Drain.At-t.Drain.Err {
+						continue
+					}
+					last := lowest(said)
+					for _, s := range k.samples {
+						if streamID(s) > last || s.Start >= said[0].at || s.End <= k.left(said[0].at) || crossed(k, s, said[0]) || turnedAway(s) {
+							continue
+						}
+						if cutShort(s) && outlasts(c, t, s) {
+							over++
+							continue
+						}
+						if !s.Saturated || cutShort(s) {
+							judged++
+						}
+						if cutShort(s) {
+							lost++
+							g.broke(c, t, s, "stream %d of connection %d, with %d as the last stream ID: %s", streamID(s), k.number(), last, describe(s))
+						}
+					}
+				}
+				total += judged
+				if g.failures() > before {
+					hit++
+				}
+				g.least(what, t.Name, judged, fewConnections)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			g.finding.Cause = "The server says which streams it takes, and closes the connection before they are done."
+			passed := fmt.Sprintf("all %d ended whole", total)
+			if over > 0 {
+				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s did not end whole", lost, plural(total, "stream", "streams")))
+		},
+	}
+}
+
+// broke is a request that failed: a culprit, and a late one where the client
+// only gave up.
+func (g *gather) broke(c Case, t Termination, s timeline.Sample, format string, args ...any) {
+	text := fmt.Sprintf("%s: %s", relative(s.End, t), fmt.Sprintf(format, args...))
+	if s.Outcome == timeline.Timeout {
+		g.late(c, s.Start, t.Name, s.ID, "%s", text)
+		return
+	}
+	g.culprit(s.End, t.Name, s.ID, "%s", text)
+}
+
+// cutShort says whether a request's stream did not come to its end. A gRPC call
+// that failed and came to it is whole to HTTP/2.
+func cutShort(s timeline.Sample) bool { return s.Failed() && s.Phase != timeline.PhaseDone }
+
+// opened is when a request's stream was opened: its HEADERS are written with
+// the request's end where it has no body of its own, and at its begin else.
+func opened(s timeline.Sample) time.Duration {
+	if op := word(s, 3); op == "upload" || op == "continue" || isCall(s) || s.Sent == 0 {
+		return max(s.Start, s.Dial)
+	}
+	return s.Sent
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestGoAwayNeverRises(t *testing.T) {
+	series := func(lasts ...string) func(*scene) {
+		return func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) {
+				for i, last := range lasts {
+					k.goAway(11*sec+time.Duration(i)*100*time.Millisecond, last)
+				}
+			})
+		}
+	}
+	judgeWire(t, []wireCase{
+		{"falls", GoAwayNeverRises(), series("max", "3", "1"), spec.Pass},
+		{"stays", GoAwayNeverRises(), series("3", "3"), spec.Pass},
+		{"only one", GoAwayNeverRises(), series("3"), spec.Pass},
+		{"rises", GoAwayNeverRises(), series("1", "3"), spec.Fail},
+		{"rises to where it had been", GoAwayNeverRises(), series("max", "1", "max"), spec.Fail},
+		{"none", GoAwayNeverRises(), series(), spec.Inconclusive},
+	})
+}
+
+func TestAboveLastUnprocessed(t *testing.T) {
+	// crossing has a second stream on each of six connections that were told
+	// that the first was the last.
+	crossing := func(s *scene, then func(*talk)) {
+		h2pool(s, "h2c/reused/get/delay=20ms", func(k *talk) {
+			k.ask(11*sec, lost(timeline.GoAway, 11*sec+far)).goAway(11*sec+far, "1")
+			then(k)
+		})
+	}
+	judgeWire(t, []wireCase{
+		{"unprocessed", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(*talk) {}) }, spec.Pass},
+		{"none above", AboveLastUnprocessed(), func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) { k.goAway(11*sec, "max").goAway(12*sec, "1") })
+		}, spec.Pass},
+		{"begun", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(k *talk) { k.begun(11 * sec) }) }, spec.Fail},
+		{"answered", AboveLastUnprocessed(), func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(11*sec).goAway(12*sec, "1") })
+		}, spec.Fail},
+		{"begun before a later GOAWAY said so", AboveLastUnprocessed(), func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(11*sec).goAway(12*sec, "3").goAway(13*sec, "1") })
+		}, spec.Fail},
+		{"never opened", AboveLastUnprocessed(), func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) {
+				k.goAway(11*sec, "1").ask(11*sec+1, lost(timeline.GoAway, 11*sec+2), func(x *timeline.Sample) { x.Sent, x.Phase = 0, timeline.PhaseWrite })
+			})
+		}, spec.Pass},
+		{"the ledger's tail is missing", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(*talk) {}); s.tl.Ledger = nil }, spec.Inconclusive},
+	})
+}
+
+func TestBelowLastCompletes(t *testing.T) {
+	// open has six streams that were open at the GOAWAY, at 11 s, and ended then.
+	open := func(s *scene, flow string, end time.Duration, changes ...func(*timeline.Sample)) {
+		h2pool(s, flow, func(k *talk) {
+			k.ask(10*sec+900*time.Millisecond, append([]func(*timeline.Sample){until(end)}, changes...)...).goAway(11*sec, "3").hear(end, timeline.FrameFIN)
+		})
+	}
+	judgeWire(t, []wireCase{
+		{"completes", BelowLastCompletes(), func(s *scene) { open(s, "h2c/reused/slow/2s", 13*sec) }, spec.Pass},
+		{"is cut", BelowLastCompletes(), func(s *scene) { open(s, "h2c/reused/slow/2s", 12*sec, cut(timeline.Truncated, 12*sec)) }, spec.Fail},
+		{"is reset", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
+		}, spec.Fail},
+		{"is cut at the deadline, and too long for it", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/slow/30s", 19*sec, cut(timeline.StreamReset, 19*sec))
+		}, spec.Pass},
+		{"only those", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/30s", 19*sec, cut(timeline.StreamReset, 19*sec))
+		}, spec.Inconclusive},
+		{"is cut at once, however long", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/30s", 11*sec+100*time.Millisecond, cut(timeline.Reset, 11*sec+100*time.Millisecond))
+		}, spec.Fail},
+		{"is cut late, and not too long", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/9s", 19*sec, cut(timeline.StreamReset, 19*sec))
+		}, spec.Fail},
+		{"is cut at the exit, and would have outlasted the grace", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			s.dial("h2c/reused/slow/9s").ask(17*sec, cut(timeline.Truncated, wireExit)).goAway(17*sec+500*time.Millisecond, "1").hear(wireExit, timeline.FrameFIN)
+		}, spec.Pass},
+		{"is refused as unprocessed", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.RefusedStream, 12*sec))
+		}, spec.Pass},
+		{"was over at the GOAWAY", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(10*sec, lost(timeline.StreamReset, 10*sec+1)).goAway(11*sec, "5") })
+		}, spec.Pass},
+		{"crossed the GOAWAY", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			h2pool(s, "h2c/reused/get/delay=20ms", func(k *talk) { k.ask(11*sec-far, lost(timeline.Timeout, 12*sec)).goAway(11*sec, "3") })
+		}, spec.Pass},
+		{"gets no answer in time, on a starved machine", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 14*sec, lost(timeline.Timeout, 14*sec))
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+	})
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+// FrameKind names what a client saw on the wire of one connection.
+type FrameKind string
+
+// The kinds of frames, with the attributes that each carries. All are what came
+// from the peer, but for FrameClose.
+const (
+	// FrameGoAway: an HTTP/2 GOAWAY. Attrs: last (the last stream ID), code
+	// (its name: NO_ERROR).
+	FrameGoAway FrameKind = "goaway"
+	// FrameReset: an HTTP/2 RST_STREAM. Attrs: id, code (its name).
+	FrameReset FrameKind = "rst-stream"
+	// FrameCloseNotify: a TLS close_notify.
+	FrameCloseNotify FrameKind = "close-notify"
+	// FrameAlert: any other TLS alert. Attrs: alert.
+	FrameAlert FrameKind = "alert"
+	// FrameWSClose: a WebSocket close frame. Attrs: code (1005: it has none).
+	FrameWSClose FrameKind = "ws.close"
+	// FrameFIN: the peer ended its side of the TCP connection.
+	FrameFIN FrameKind = "fin"
+	// FrameRST: the peer reset the TCP connection.
+	FrameRST FrameKind = "rst"
+	// FrameClose: this client closed a connection that it had kept, or that it
+	// had held idle. Attrs: why.
+	FrameClose FrameKind = "close"
+)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// crossing is how long after its peer could have read that a connection ends a
+// request may still come on it that was on its way, or in the peer's hands. On
+// the path between the two there is no delay but that of the machine.
+const crossing = 100 * time.Millisecond
+
+// told is a connection of an instance whose other side was told that it ends.
+type told struct {
+	timeline.Event
+	// heard is when the other side had read it; 0: that was never seen.
+	heard time.Duration
+	// asked are the new requests that came on it after it was told.
+	asked []timeline.Event
+}
+
+// toldBy are the connections of an instance that it told in one way, in the
+// order in which it did.
+func toldBy(c Case, t Termination, by string) []told {
+	of := func(kind timeline.EventKind) []timeline.Event {
+		var out []timeline.Event
+		for _, e := range c.Timeline.EventsOf(kind, t.UID) {
+			if e.Attrs["by"] == by {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	var all []told
+	byConn := map[string]int{}
+	for _, e := range of(timeline.ConnTold) {
+		byConn[e.Attrs["conn"]] = len(all)
+		all = append(all, told{Event: e})
+	}
+	for _, e := range of(timeline.ConnHeard) {
+		if i, ok := byConn[e.Attrs["conn"]]; ok && all[i].heard == 0 {
+			all[i].heard = e.At
+		}
+	}
+	for _, e := range of(timeline.ConnAsked) {
+		if i, ok := byConn[e.Attrs["conn"]]; ok {
+			all[i].asked = append(all[i].asked, e)
+		}
+	}
+	return all
+}
+
+func (k told) String() string {
+	return fmt.Sprintf("connection %s from %s", k.Attrs["conn"], k.Attrs["peer"])
+}
+
+// what is a request as its backend saw it.
+func what(asked timeline.Event) string {
+	if s := asked.Attrs["stream"]; s != "" {
+		return "stream " + s
+	}
+	return "request " + cmp.Or(asked.Attrs["id"], "without an ID")
+}
+
+// belated is the first request that came on the connection although its sender
+// had known better for longer than a crossing; crossed are those that may have
+// been on their way.
+func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed int) {
+	for _, e := range k.asked {
+		if e.At > since+crossing {
+			return e, true, crossed
+		}
+		crossed++
+	}
+	return timeline.Event{}, false, crossed
+}

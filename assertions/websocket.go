@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// upgrades says whether a request makes a WebSocket of its connection.
+func upgrades(s timeline.Sample) bool { return word(s, 3) == "websocket" }
+
+// goodbyes are the close codes by which a server says that it goes. RFC 6455
+// section 7.4.1: "1001 indicates that an endpoint is "going away", such as a
+// server going down or a browser having navigated away from a page." 1012 is
+// "Service Restart" in the registry that section 11.7 makes; section 7.4.2 leaves
+// it to that: "Status codes in the range 1000-2999 are reserved for definition by
+// this protocol, its future revisions, and extensions specified in a permanent
+// and readily available public specification." Of 1000 it is said that "the
+// purpose for which the connection was established has been fulfilled": it was
+// not.
+var goodbyes = []string{"1001", "1012"}
+
+// atTheDeadline is how much earlier than its deadline, as it is known here, an
+// instance may cut: its timer may count from an instant before D.
+const atTheDeadline = 500 * time.Millisecond
+
+// deadline is when an instance cuts what is left, at the latest when it is
+// killed; 0: nobody said.
+func deadline(c Case, t Termination) time.Duration {
+	switch at := t.Drain.At + c.Deadline; {
+	case c.Deadline == 0:
+		return t.Kill
+	case t.Kill == 0:
+		return at
+	default:
+		return min(at, t.Kill)
+	}
+}
+
+// WebSocketsSurvive judges what an instance that drains does with WebSockets:
+// those that stood at D, and those that it took up after it. RFC 6455 section
+// 7.3: "Servers MAY close the WebSocket connection whenever desired. [...] In
+// either case, an endpoint initiates a closure by following the procedures to
+// _Start the WebSocket Closing Handshake_ (Section 7.1.2)." That is a close frame.
+// Where none came, section 7.1.5 has the client take the code for 1006.
+//
+// What is cut at the deadline is cut by design, and how is another rule's
+// (h2.deadline, tcp.cut-is-visible).
+func WebSocketsSurvive() Check {
+	const what = "WebSockets that stood at D"
+	codes := strings.Join(goodbyes, " or ")
+	return Check{
+		Name:     "WebSockets of an instance that drains",
+		Expected: fmt.Sprintf("each lives until its client closes it, or is closed by a close frame that says %s; none ends without a close frame before the deadline", codes),
+		Floors:   []Floor{perTermination(what, fewConnections)},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			total, told, cut, lost, hit := 0, 0, 0, 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				stood, before := 0, g.failures()
+				for _, k := range webSocketsTo(c, t) {
+					at, s := k.left(k.first().End), k.first()
+					if at < t.Drain.At-t.Drain.Err {
+						continue
+					}
+					was := k.parting()
+					if was == unsaid && g.dueToBeCut(c, t, at) {
+						cut++
+						continue
+					}
+					total++
+					if k.left(s.First) < t.Drain.At-t.Drain.Err && at > t.Drain.At+t.Drain.Err && !s.Saturated {
+						stood++
+					}
+					switch was {
+					case saidGoodbye:
+						told++
+					case unsaid:
+						lost++
+						g.unclosed(c, t, k, at)
+					}
+				}
+				if g.failures() > before {
+					hit++
+				}
+				g.least(what, t.Name, stood, fewConnections)
+			}
+			g.needTerminations(c)
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			g.finding.Cause = "To the server an upgraded connection is a request that never ends, or none at all (a hijacked one): its shutdown closes the socket with its listener, or exits without it."
+			passed := fmt.Sprintf("all %d lived until their clients closed them", total)
+			if told > 0 {
+				passed = fmt.Sprintf("%d of %d lived until their clients closed them, and %d were told %s", total-told, total, told, codes)
+			}
+			if cut > 0 {
+				passed += fmt.Sprintf("; %d more were cut at the deadline, which is no part of this rule", cut)
+			}
+			return g.conclude(passed, fmt.Sprintf("%d of %s ended before their time", lost, plural(total, "WebSocket", "WebSockets")))
+		},
+	}
+}
+
+// webSocketsTo are the WebSockets to an instance's own address: the upgrades
+// that it agreed to.
+func webSocketsTo(c Case, t Termination) []connection {
+	return slices.DeleteFunc(connectionsOf(c, t, upgrades), func(k connection) bool {
+		return k.first().Status != http.StatusSwitchingProtocols
+	})
+}
+
+// parting is how a WebSocket ended.
+type parting int
+
+const (
+	byClient    parting = iota // it closed when it was done, and was answered
+	saidGoodbye                // the server said that it goes
+	unsaid                     // neither
+)
+
+func (k connection) parting() parting {
+	switch s := k.first(); {
+	case !s.Failed():
+		return byClient
+	case s.Outcome == timeline.CloseFrame && slices.Contains(goodbyes, k.closeCode()):
+		return saidGoodbye
+	}
+	return unsaid
+}
+
+// closeCode is that of the server's close frame.
+func (k connection) closeCode() string {
+	for _, f := range k.frames {
+		if f.Kind == timeline.FrameWSClose {
+			return f.Attrs["code"]
+		}
+	}
+	return ""
+}
+
+// dueToBeCut says whether an instance's time was up at an instant.
+func (g *gather) dueToBeCut(c Case, t Termination, at time.Duration) bool {
+	end := deadline(c, t)
+	if end == 0 {
+		g.doubt("nobody said when %s cuts what is left", t.Name)
+		return true
+	}
+	return at >= end-t.Drain.Err-atTheDeadline
+}
+
+// unclosed is a culprit: a WebSocket that ended too soon, and not as it should.
+func (g *gather) unclosed(c Case, t Termination, k connection, at time.Duration) {
+	s := k.first()
+	switch {
+	case s.Outcome == timeline.Timeout:
+		g.late(c, at, t.Name, s.ID, "%s: no message came back on %s any more: %s", relative(at, t), k, describe(s))
+	case s.Outcome == timeline.CloseFrame:
+		g.against(t, at, s.ID, "%s was closed with code %s: %s", k, k.closeCode(), describe(s))
+	case s.Outcome == timeline.Corrupt, s.Outcome == timeline.Malformed:
+		g.against(t, at, s.ID, "%s went wrong: %s", k, describe(s))
+	default:
+		g.against(t, at, s.ID, "%s ended without a close frame (1006): %s", k, describe(s))
+	}
+}

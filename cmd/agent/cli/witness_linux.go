@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"io"
+	"log"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lastcall-dev/lastcall/fixtures/witness"
+	"github.com/lastcall-dev/lastcall/load/control"
+)
+
+// nodeWatches are the watches of the node itself; signals go through them.
+func nodeWatches(s *control.Server, tail *witness.Tail, node string, stderr io.Writer) []watch {
+	links := witness.NewLinks(node, s.Emit)
+	processes := witness.NewProcesses(node, s.Emit, tail.Exited, links.Add)
+	s.Signaller = signaller{processes}
+	logger := log.New(stderr, "witness: ", log.LstdFlags)
+	return []watch{
+		processes.Run,
+		func(ctx context.Context) error {
+			// T_net is best effort: without it nothing else is less true.
+			if err := links.Run(ctx); err != nil {
+				logger.Printf("interfaces are not watched: %v", err)
+				<-ctx.Done()
+			}
+			return nil
+		},
+	}
+}
+
+type signaller struct{ processes *witness.Processes }
+
+func (s signaller) Signal(_ context.Context, q control.Signal) ([]int, error) {
+	return s.processes.Signal(q.Pod, q.Container, map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL}[q.Signal])
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func newSystem() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "system",
+		Short: "Write and check the file that describes a system under test",
+		Long: `A system file says how a proxy or a server is started, where it listens, what it
+can do, and how its own documentation ends it. With it the suite runs on that
+system: lastcall run --stage host --system FILE.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSystemInit(), newSystemCheck(), newSystemSchema())
+	return cmd
+}
+
+func newSystemInit() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "init [NAME]",
+		Short: "Write a system file to begin with: valid as it stands, each field explained",
+		Example: `  lastcall system init my-proxy -o my-proxy.yaml
+  lastcall system check my-proxy.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := system.StarterName
+			if len(args) == 1 {
+				name = args[0]
+			}
+			text, err := system.Starter(name)
+			if err != nil {
+				return err
+			}
+			if output == "" || output == "-" {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), text)
+				return err
+			}
+			if err := writeNew(output, text); err != nil {
+				return fmt.Errorf("-o: %w", err)
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: wrote %s: change what is not so, then `lastcall system check %s`\n", output, output)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `FILE`, which may not be there yet; - is standard output")
+	return cmd
+}
+
+// writeNew writes a file that was not there.
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already, and is not written over: name another file", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func newSystemCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Tell all that is wrong with system files, or what they say",
+		Long: `Check system files. Each mistake is a line: file, line, field, what is wrong, and
+what to do. A file without mistakes is told in a few lines: what the system
+claims, how an instance is started, and how it is ended. Nothing is started.
+
+What may be meant so and mostly is not is a warning, on standard error: a listener
+at all addresses, a minDrain that nothing gives.
+
+Exit codes: 0 nothing is wrong; 2 something is.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var bad []error
+			for _, path := range args {
+				s, odd, err := system.Inspect(path)
+				for _, m := range odd {
+					fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: warning: %s\n", m)
+				}
+				if err == nil {
+					var told string
+					if told, err = tell(s); err == nil {
+						_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s", path, told)
+					}
+				}
+				if err != nil {
+					bad = append(bad, err)
+				}
+			}
+			return errors.Join(bad...)
+		},
+	}
+}
+
+func newSystemSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of system files, for editors",
+		Example: `  lastcall system schema > lastcall-system.json
+  # then, as the first line of a system file:
+  # yaml-language-server: $schema=lastcall-system.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), system.Schema)
+			return err
+		},
+	}
+}
+
+// tell says what a system file says.
+func tell(s *system.System) (string, error) {
+	var out strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&out, "  %-9s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	i := s.Implementation
+	fmt.Fprintf(&out, "%s is %s %s by %s\n", s.Metadata.Name, i.Project, i.Version, i.Organization)
+	line("role", "%s; %d behind a balancer, a new one comes up %s", joined(s.Roles), s.Instances, where(s.Successor))
+	var claimed, open []string
+	for _, f := range system.Features() {
+		if s.Claims(f) {
+			claimed = append(claimed, claim(s, f))
+		} else if s.Lacks(f) != "" {
+			open = append(open, string(f))
+		}
+	}
+	line("claims", "%s", strings.Join(claimed, ", "))
+	if len(open) > 0 {
+		line("not", "%s: behaviours that need these are skipped", strings.Join(open, ", "))
+	}
+	if s.Host != nil {
+		p, err := s.Sample()
+		if err != nil {
+			return "", err
+		}
+		line("host", "%s", strings.Join(p.Command, " "))
+		if s.Host.Needs != "" {
+			line("needs", "%s", s.Host.Needs)
+		}
+	}
+	if s.Cluster != nil {
+		line("cluster", "%s", strings.Join(s.Cluster.Manifests, ", "))
+	}
+	line("ready", "when GET %s on port %s answers 200 to 399", s.Health.Ready.Path, s.Health.Ready.Port)
+	steps := make([]string, len(s.Terminate))
+	for n, step := range s.Terminate {
+		steps[n] = step.String()
+	}
+	line("ended by", "%s", strings.Join(steps, ", then "))
+	line("times", "accepts for %s, cuts what is in flight at %s, killed at %s, all from the first step", s.Drain.MinDrain, s.Drain.Timeout, s.Drain.Grace)
+	return out.String(), nil
+}
+
+func where(s system.Successor) string {
+	if s == system.InPlace {
+		return "in the old one's place, after it has left"
+	}
+	return "besides the old one"
+}
+
+// claim is a feature and where it is asked for.
+func claim(s *system.System, f spec.Feature) string {
+	name := system.Port(f)
+	switch {
+	case name == "":
+		return string(f)
+	case s.Ports[name] == 0:
+		return fmt.Sprintf("%s (%s, a free port)", f, name)
+	default:
+		return fmt.Sprintf("%s (%s, port %d)", f, name, s.Ports[name])
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// said is what a `lastcall system` command writes.
+func said(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := newSystem()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&bytes.Buffer{})
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v: run with -update", err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("not as in %s (-want +got); `go test ./cmd/lastcall/cli -run TestSystem -args -update` writes it anew\n%s", path, d)
+	}
+}
+
+// What init writes is what a vendor reads first, and check says that it is
+// valid as it stands.
+func TestSystemInit(t *testing.T) {
+	text, err := said(t, "init", "front-door")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/system-init.yaml", text)
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if out, err := said(t, "init", "front-door", "-o", file); err != nil || out != "" {
+		t.Fatal(out, err)
+	}
+	got, err := said(t, "check", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/system-check.txt", strings.ReplaceAll(got, file, "s.yaml"))
+	if _, err := said(t, "init", "-o", file); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("an existing file is never written over: %v", err)
+	}
+	if _, err := said(t, "init", "Front Door"); err == nil || !strings.Contains(err.Error(), "can't be a name") {
+		t.Error(err)
+	}
+}
+
+func TestSystemCheck(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	text, err := said(t, "init")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{good: text, bad: strings.NewReplacer("roles: [gateway]", "roles: [gatway]", "signal: TERM", "signal: SIGTERM").Replace(text)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := said(t, "check", bad, good, filepath.Join(dir, "none.yaml"))
+	if err == nil {
+		t.Fatal("two of three are bad")
+	}
+	if !strings.HasPrefix(got, good+": my-proxy is my-proxy 1.0.0 by Example\n") {
+		t.Errorf("the good one is told all the same: %s", got)
+	}
+	for _, want := range []string{bad + ":", `there is no role "gatway": write gateway`, `"SIGTERM" is called TERM here`, "no such file"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
+
+// What is odd is told beside what the file says, and is no error.
+func TestSystemCheckWarns(t *testing.T) {
+	text, err := said(t, "init")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(file, []byte(strings.Replace(text, "- sleep: 5s", "- sleep: 1s", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newSystem()
+	var out, warned bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&warned)
+	cmd.SetArgs([]string{"check", file})
+	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "is my-proxy") {
+		t.Errorf("%v, %s", err, out.String())
+	}
+	if want := "lastcall: warning: " + file + ":"; !strings.HasPrefix(warned.String(), want) || !strings.Contains(warned.String(), "drain.minDrain") {
+		t.Errorf("%q, want %q", warned.String(), want)
+	}
+}
+
+func TestSystemSchema(t *testing.T) {
+	got, err := said(t, "schema")
+	if err != nil || !json.Valid([]byte(got)) {
+		t.Errorf("%v\n%s", err, got)
+	}
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// mute is a connection on which the client says nothing: not even a TLS
+// handshake is begun.
+type mute struct {
+	silent
+	run func(func())
+}
+
+// try is over as soon as the connection stands. What the peer says on it is of
+// no interest, and how it ends is told.
+func (c mute) try(_ context.Context, a *attempt, _ int) fate {
+	c.ear.rest(c.run)
+	a.Phase = timeline.PhaseDone
+	a.Outcome = timeline.OK
+	a.End = timeline.Monotonic()
+	return keep
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/work"
+)
+
+// talk carries one opaque stream: load/work, talk.go.
+type talk struct {
+	ear *ear
+	br  *bufio.Reader
+	// kill undoes the hold of the stream's context.
+	kill func() bool
+}
+
+func newTalk(ctx context.Context, e *ear) *talk {
+	c := &talk{
+		ear: e, br: buffered.Get().(*bufio.Reader),
+		kill: context.AfterFunc(ctx, func() { _ = e.Close() }),
+	}
+	c.br.Reset(e)
+	return c
+}
+
+// drain has nothing to do: the stream was the connection.
+func (c *talk) drain() bool { return false }
+
+func (c *talk) close() {
+	c.kill()
+	_ = c.ear.Close()
+	c.br.Reset(nil)
+	buffered.Put(c.br)
+}
+
+// try does not say a byte before the server has.
+func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
+	a.Want = a.stream.form.bytes
+	a.Phase = timeline.PhaseFirstByte
+	deadline, _ := ctx.Deadline()
+	if err := c.ear.SetDeadline(deadline); err != nil {
+		a.fail(outcome(err), err)
+		return drop
+	}
+	g, err := work.ReadGreeting(c.br)
+	if err != nil {
+		a.fail(outcome(err), err)
+		return drop
+	}
+	a.First, a.Server = timeline.Monotonic(), g.Pod
+	a.Phase = timeline.PhaseBody
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan time.Duration, 1)
+	go func() { sent <- c.send(ctx, a.ID, a.Want, a.stream.Profile.Takes) }()
+	wrong, err := c.receive(a)
+	switch {
+	case err != nil:
+		a.fail(outcome(err), err)
+	case wrong != nil:
+		a.fail(timeline.Corrupt, wrong)
+	default:
+		a.Phase, a.Outcome, a.End = timeline.PhaseDone, timeline.OK, timeline.Monotonic()
+	}
+	if a.Failed() {
+		// Whoever still writes is let go.
+		cancel()
+		_ = c.ear.SetWriteDeadline(time.Unix(1, 0))
+	}
+	// What is sent after the outcome is no part of the attempt.
+	if at := <-sent; at <= a.End {
+		a.Sent = at
+	}
+	return drop
+}
+
+// send says the client's part, and says when it ended it; 0: it could not. Why,
+// the reading side meets too.
+func (c *talk) send(ctx context.Context, id string, n int64, takes time.Duration) time.Duration {
+	if _, err := io.WriteString(c.ear, work.Request{ID: id, Bytes: n}.String()); err != nil {
+		return 0
+	}
+	if _, err := work.Send(ctx, c.ear, id, n, takes); err != nil {
+		return 0
+	}
+	at := timeline.Monotonic()
+	if err := c.ear.CloseWrite(); err != nil {
+		return 0
+	}
+	return at
+}
+
+// receive reads the body's echo, the trailer and the FIN, and says what of them
+// is not what it should be. An error is one of reading.
+func (c *talk) receive(a *attempt) (wrong, err error) {
+	wrong, err = a.compare(io.LimitReader(c.br, a.Want))
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Got < a.Want:
+		return nil, errShort
+	case wrong != nil:
+		return wrong, nil
+	}
+	t, err := work.ReadTrailer(c.br)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("the connection ended before the trailer: %w", io.ErrUnexpectedEOF)
+	case err != nil && outcome(err) == timeline.Malformed:
+		return fmt.Errorf("more bytes than were sent, or other ones: %w", err), nil
+	case err != nil:
+		return nil, err
+	case t.Bytes != a.Want:
+		return fmt.Errorf("the backend received %d bytes, %d were sent", t.Bytes, a.Want), nil
+	}
+	if sum := work.Sum(a.ID, a.Want); t.SHA256 != sum {
+		return fmt.Errorf("the backend received bytes with SHA-256 %s, want %s", t.SHA256, sum), nil
+	}
+	if _, err := c.br.ReadByte(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			return errors.New("more bytes behind the trailer"), nil
+		}
+		return nil, err
+	}
+	return nil, nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+)
+
+// Estimate is about how long recording a scenario takes, for people who wait: with
+// the default P, on a machine that has the time.
+func (p Price) Estimate(s Scenario) time.Duration {
+	return p.Up + s.steady() + baselineFor + p.disruption(s) + defaultP + tailFor + s.stop()
+}
+
+// defaultP is a run's propagation window where nothing else is said.
+const defaultP = 3 * time.Second
+
+// disruption is how long it takes, to the last exit that it waits for.
+func (p Price) disruption(s Scenario) time.Duration {
+	// ways are those to end a pod that EveryWay knows.
+	const ways = 5
+	// shutdown is what a node takes besides, and pushed what a push does.
+	const shutdown, pushed = 5 * time.Second, 2 * time.Second
+	ending, replicas := s.ending(), time.Duration(s.Topology.Replicas)
+	hits := time.Duration(1)
+	if s.Disrupt.Serial {
+		hits = time.Duration(s.Disrupt.Targets)
+	}
+	switch s.Disrupt.Kind {
+	case disrupt.None:
+		return s.Disrupt.For
+	case disrupt.Kill, disrupt.Signal:
+		return hits * p.Replaced
+	case disrupt.Push:
+		return time.Duration(max(1, s.Disrupt.Times)) * pushed
+	case disrupt.EveryWay:
+		return (ways + replicas) * ending
+	case disrupt.NodeShutdown:
+		return ending + shutdown
+	case disrupt.RollOut:
+		return replicas*(s.Topology.MinReady+p.Replaced) + ending
+	default:
+		return hits * (ending + p.Replaced)
+	}
+}
+
+// ending is about how long an instance takes from its deletion to its end: it
+// goes on until what was begun while it accepted is done, and is cut short by its
+// deadline or by K.
+func (s Scenario) ending() time.Duration {
+	t := s.Topology
+	switch {
+	case t.Deadline > t.Grace:
+		return t.Grace // there is work that only K ends
+	case t.Cut:
+		return t.Deadline
+	}
+	var left time.Duration
+	for _, p := range s.Traffic {
+		takes := lasts(p)
+		if p.Conns == load.Reused {
+			// One more may be begun on a connection before its client is told.
+			takes += min(takes, 2*time.Second)
+		}
+		left = max(left, takes)
+	}
+	// Its hook is a part of what it serves for.
+	return min(max(t.Hook, t.MinDrain)+t.Unready+left, t.Deadline, t.Grace)
+}
+
+// steady is how long the last stream takes to have its clean samples.
+func (s Scenario) steady() time.Duration {
+	var longest time.Duration
+	for _, p := range s.Traffic {
+		longest = max(longest, lasts(p)+time.Duration(float64(cleanRun(p.Key()))/p.Rate*float64(time.Second)))
+	}
+	return longest
+}
+
+// stop is how long what is in flight at the end takes. Instances that are gone
+// have nothing.
+func (s Scenario) stop() time.Duration {
+	all := false
+	switch s.Disrupt.Kind {
+	case disrupt.RollOut:
+		all = true
+	case disrupt.Delete, disrupt.Intrude, disrupt.ScaleDown:
+		all = s.Disrupt.Targets >= s.Topology.Replicas
+	}
+	var longest time.Duration
+	for _, p := range s.Traffic {
+		if p.Path != load.Direct || !all {
+			longest = max(longest, lasts(p))
+		}
+	}
+	return longest
+}
+
+// lasts is how long a request of a flow is in flight. A connection that is held
+// keeps nobody.
+func lasts(p load.Profile) time.Duration {
+	if p.Op == load.Idle || p.Op == load.Mute {
+		return 0
+	}
+	return p.Takes
+}

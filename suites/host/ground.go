@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/fixtures/witness"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/probe"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// startup is how long a replacement waits: about as long as a pod takes to come
+// up on a cluster of the suite's.
+const startup = time.Second
+
+// backends is how many apps stand behind a gateway.
+const backends = 2
+
+// The backends' own times: they are not ended while anybody looks.
+const (
+	backendDrain    = time.Second
+	backendDeadline = 10 * time.Second
+	backendGrace    = 15 * time.Second
+)
+
+// ground is one scenario's topology on the host.
+type ground struct {
+	stage    *Stage
+	scenario behaviour.Scenario
+	sink     *behaviour.Sink
+	subject  *system.System
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	ledger string
+	tail   *witness.Tail
+	read   context.CancelFunc // ends the tail
+	tailed chan error
+
+	stands *host.Fleet // what stays: a gateway's backends, or the gateway before what is ended
+	fleet  *host.Fleet // what is ended
+	flows  *load.Flows
+	direct behaviour.Targets
+
+	mu sync.Mutex
+	lb *front // nil where no traffic goes through one
+}
+
+func (g *ground) open(ctx context.Context) error {
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	dir, logs := filepath.Join(g.stage.dir, g.scenario.Name), filepath.Join(g.stage.cfg.Logs, g.scenario.Name)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return fmt.Errorf("a folder for the logs: %w", err)
+	}
+	g.ledger = filepath.Join(dir, "ledger")
+	var err error
+	if g.tail, err = witness.NewTail(g.ledger, "host", func(r timeline.Record) { g.sink.Emit(r, 0) }); err != nil {
+		return err
+	}
+	reading, stop := context.WithCancel(g.ctx)
+	g.read, g.tailed = stop, make(chan error, 1)
+	go func() { g.tailed <- g.tail.Run(reading) }()
+
+	t := g.scenario.Topology
+	cfg := host.Config{
+		System: g.subject, Issue: g.stage.issue, Replicas: t.Replicas, Addresses: g.stage.addresses,
+		Dir: dir, Logs: logs, Startup: startup, Lag: g.stage.cfg.Lag, Tells: g.stage.cfg.System == nil, Emit: g.event,
+		Place: system.Place{
+			CA: g.stage.cert.caFile, ServerName: serverName, Agent: g.stage.cfg.Agent, Ledger: g.ledger,
+			MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
+			Fault: string(g.faultOf(g.subject)),
+		},
+	}
+	switch {
+	case t.Behind:
+		err = g.openBehind(ctx, cfg)
+	case g.gates():
+		err = g.openBefore(ctx, cfg)
+	default:
+		g.fleet, err = host.Open(ctx, g.own(cfg))
+	}
+	if err != nil {
+		return err
+	}
+	g.flows = load.NewFlows(g.ctx, probe.Generator{}, g.sample)
+	return g.balance(ctx)
+}
+
+// own is a fleet with the grace period of a vendor's system, where it is one.
+func (g *ground) own(cfg host.Config) host.Config {
+	if g.stage.cfg.System != nil {
+		cfg.Place.Grace = 0
+	}
+	return cfg
+}
+
+// openBefore puts up what is ended before two backends that stay.
+func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) {
+	back := ended.Place
+	back.MinDrain, back.Unready, back.Timeout, back.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
+	back.Fault = string(g.faultOf(g.stage.app))
+	g.stands, err = host.Open(ctx, host.Config{
+		System: g.stage.app, Place: back, Replicas: backends, Addresses: ended.Addresses,
+		Dir: filepath.Join(ended.Dir, "backends"), Logs: ended.Logs, Lag: time.Millisecond, Tells: true, Emit: g.backstage,
+	})
+	if err != nil {
+		return fmt.Errorf("the backends: %w", err)
+	}
+	ended.Place.Backends = g.stands.Backends()
+	g.fleet, err = host.Open(ctx, g.own(ended))
+	return err
+}
+
+// openBehind puts up what is ended behind a gateway that stays. It knows its
+// backends by their addresses, so that those come up again in their places.
+func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) {
+	before := ended
+	app := *g.stage.app
+	app.Successor = system.InPlace
+	started := *app.Host
+	started.Command = append(slices.Clone(started.Command), "--watch="+watchFor.String())
+	app.Host = &started
+	ended.System, ended.Issue, ended.Tells = &app, nil, true
+	ended.Place.Fault = string(g.faultOf(g.stage.app))
+	if g.fleet, err = host.Open(ctx, ended); err != nil {
+		return fmt.Errorf("the backends: %w", err)
+	}
+	before.Replicas, before.Emit, before.Dir = 1, g.backstage, filepath.Join(before.Dir, "before")
+	d := g.subject.Drain
+	before.Place.MinDrain, before.Place.Timeout, before.Place.Grace = d.MinDrain.D(), d.Timeout.D(), d.Grace.D()
+	peers := g.fleet.Backends()
+	before.Place.Backends = peers
+	if g.stands, err = host.Open(ctx, before); err != nil {
+		return err
+	}
+	g.tasks.Go(func() { g.census(peers) })
+	return nil
+}
+
+// gates says whether what is ended stands before backends.
+func (g *ground) gates() bool {
+	return slices.Contains(g.subject.Roles, system.Gateway) && !g.scenario.Topology.Behind
+}
+
+// front is what the clients dial.
+func (g *ground) front() *host.Fleet {
+	if g.scenario.Topology.Behind {
+		return g.stands
+	}
+	return g.fleet
+}
+
+// watchFor is how long an instance that is ended reads from what it has closed:
+// longer than who stands before it can be late, and still be called late.
+const watchFor = 2 * time.Second
+
+// censusEvery is how often the sockets of what stays are counted.
+const censusEvery = 250 * time.Millisecond
+
+// census tells, as long as the ground is there, which sockets what stands before
+// the instances that are ended has to them.
+func (g *ground) census(peers []system.Backend) {
+	tick := time.NewTicker(censusEvery)
+	defer tick.Stop()
+	for {
+		g.stands.Census(peers)
+		select {
+		case <-tick.C:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// faultOf is the scenario's fault where it is one of a component's.
+func (g *ground) faultOf(sys *system.System) spec.Fault {
+	f := g.scenario.Fault
+	ours := sys == g.stage.app && fixtures.Has(echo.Faults(), f) || sys == g.stage.gate && fixtures.Has(gateway.Faults(), f)
+	if !ours {
+		return ""
+	}
+	return f
+}
+
+// event takes what happens to the instances that are ended.
+func (g *ground) event(e timeline.Event) {
+	if g.ctx.Err() != nil {
+		return // the recording is over, and everything is being removed
+	}
+	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	switch e.Kind {
+	case timeline.PodReady:
+		g.tasks.Go(g.present)
+	case timeline.ProcExit:
+		g.tail.Exited(e.Subject)
+	case timeline.PodGone:
+		// It fails with the ground only.
+		g.tasks.Go(func() { _ = g.direct.Gone(g.ctx, e.Subject, g.stop) })
+	}
+}
+
+// backstage takes what happens to what stays: of no interest, but for its
+// sockets, and an end that nobody asked for.
+func (g *ground) backstage(e timeline.Event) {
+	switch e.Kind {
+	case timeline.ProcExit:
+	case timeline.Sockets, timeline.WatchGap:
+		if g.ctx.Err() == nil {
+			g.sink.Emit(timeline.Record{Event: &e}, 0)
+		}
+		return
+	default:
+		return
+	}
+	g.tail.Exited(e.Subject)
+	if g.ctx.Err() == nil {
+		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": e.Name, "why": "its process ended"}})
+	}
+}
+
+// sample takes what the clients see. Behind a gateway the answer names a
+// backend, and what is ended is the gateway: the sample is said to be of the
+// instance whose address was dialled, or that the service network gave the
+// connection to.
+func (g *ground) sample(r timeline.Record) {
+	if s := r.Sample; s != nil && s.Server != "" && g.gates() {
+		if _, uid, direct := strings.Cut(s.Stream, "@"); direct {
+			s.Server = uid
+		} else if strings.HasPrefix(s.Stream, string(load.Balanced)+"/") {
+			s.Server = g.lb.chosen.Of(s.Local)
+		} else {
+			s.Server = g.fleet.Chosen(s.Local)
+		}
+	}
+	g.sink.Emit(r, 0)
+}
+
+// stop ends the pacing of streams, and waits for what is in flight.
+func (g *ground) stop(ctx context.Context, names ...string) error { return g.flows.Stop(ctx, names...) }
+
+// Start begins the scenario's traffic.
+func (g *ground) Start(context.Context) (names, nodes []string, err error) {
+	var all []load.Stream
+	for _, p := range g.scenario.Traffic {
+		port := portOf(p.Protocol)
+		switch p.Path {
+		case load.Service:
+			addr, ok := g.front().Addr(port)
+			if !ok {
+				return nil, nil, fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
+			}
+			all = append(all, g.stream(p.Key(), p, addr))
+			continue
+		case load.Balanced:
+			all = append(all, g.stream(p.Key(), p, g.lb.Addr()))
+			continue
+		}
+		for _, i := range g.front().Instances() {
+			addr, ok := i.Addr(port)
+			if !ok {
+				return nil, nil, fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
+			}
+			all = append(all, g.stream(p.Key()+"@"+i.UID(), p, addr))
+		}
+	}
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	g.direct.Add(all...)
+	return names, []string{"host"}, g.flows.Start(all...)
+}
+
+func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
+	s := g.scenario.Stream(name, p, addr, g.scenario.Name)
+	s.From = g.stage.sources()
+	if p.Protocol == load.TLS1 || p.Protocol == load.H2 {
+		s.CA, s.ServerName = string(g.stage.cert.ca), serverName
+	}
+	return s
+}
+
+// Disrupt does what the scenario says.
+func (g *ground) Disrupt(ctx context.Context) error {
+	budget := g.scenario.Topology.Grace + 5*time.Minute
+	ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("not within %s", budget))
+	defer cancel()
+	x := host.Disrupter{Fleet: g.fleet, MinReady: g.scenario.Topology.MinReady, Fault: g.scenario.Fault}
+	return x.Run(ctx, g.scenario.Disrupt)
+}
+
+// Stop ends the load and waits for what is in flight.
+func (g *ground) Stop(ctx context.Context) error { return g.stop(ctx) }
+
+// Close removes the topology.
+func (g *ground) Close(ctx context.Context) error {
+	g.cancel()
+	var errs []error
+	if g.lb != nil {
+		errs = append(errs, g.lb.Close(ctx))
+	}
+	for _, f := range []*host.Fleet{g.fleet, g.stands} {
+		if f != nil {
+			errs = append(errs, f.Close(ctx))
+		}
+	}
+	g.tasks.Wait()
+	if g.read != nil {
+		g.read()
+		errs = append(errs, <-g.tailed)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host is the stage without a cluster: the system under test runs as
+// processes on this host, behind a balancer of the stage's own, and the clients
+// are this very process.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
+)
+
+// DefaultLag is how long the stage's service network takes to follow an
+// endpoint where nothing else is said: about what kube-proxy takes, and within
+// every P, so that a propagation window is there to be survived.
+const DefaultLag = 500 * time.Millisecond
+
+// serverName is the name that the clients in TLS ask for.
+const serverName = "lastcall.test"
+
+// Config says what is tested, and with what.
+type Config struct {
+	// System is what is tested; nil: the reference stack.
+	System *system.System
+	// Agent is the command of the reference components.
+	Agent []string
+	// Logs is the folder for what the processes write.
+	Logs string
+	// P is the run's propagation window.
+	P time.Duration
+	// Lag is how long the service network takes to follow an endpoint; 0 is
+	// DefaultLag.
+	Lag time.Duration
+}
+
+// Stage is an open stage. It implements behaviour.Stage.
+type Stage struct {
+	cfg       Config
+	app, gate *system.System // the reference's
+	addresses *host.Addresses
+	authority *control.Authority
+	clients   atomic.Uint32 // ranges of addresses that were given out
+	dir       string
+	cert      certificates
+}
+
+// certificates are what clients trust.
+type certificates struct {
+	ca     []byte
+	caFile string
+}
+
+// Open prepares the stage. Nothing runs yet.
+func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
+	if cfg.Lag == 0 {
+		cfg.Lag = DefaultLag
+	}
+	s := &Stage{cfg: cfg, addresses: host.NewAddresses()}
+	if s.app, err = systems.App(); err != nil {
+		return nil, err
+	}
+	if s.gate, err = systems.Gateway(); err != nil {
+		return nil, err
+	}
+	if cfg.System != nil {
+		if err := runs(cfg.System); err != nil {
+			return nil, err
+		}
+	}
+	if s.authority, err = control.NewAuthority(); err != nil {
+		return nil, err
+	}
+	one, err := s.authority.Server(serverName)
+	if err != nil {
+		return nil, err
+	}
+	if s.dir, err = newFolder(); err != nil {
+		return nil, err
+	}
+	s.cert = certificates{ca: one.CA, caFile: filepath.Join(s.dir, "ca.crt")}
+	err = errors.Join(os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+// sources is a range of loopback addresses that clients dial from: one is not
+// enough for as many connections as they make.
+func (s *Stage) sources() string {
+	n := s.clients.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d/28", 240+n>>12&7, n>>4&255, n&15<<4)
+}
+
+// runs says whether a system can be started here.
+func runs(sys *system.System) error {
+	if sys.Host == nil {
+		return fmt.Errorf("system %s has no host part: say how it is started as a process, or use another stage", sys.Metadata.Name)
+	}
+	command := sys.Host.Command[0]
+	if _, err := exec.LookPath(command); err != nil && command != "{{.Agent}}" {
+		hint := ""
+		if sys.Host.Needs != "" {
+			hint = ": it needs " + sys.Host.Needs
+		}
+		return fmt.Errorf("system %s is started by %q, which is not here%s", sys.Metadata.Name, command, hint)
+	}
+	return nil
+}
+
+// issue makes an instance's certificate.
+func (s *Stage) issue(address string) (cert, key []byte, err error) {
+	c, err := s.authority.Server(serverName, address)
+	return c.Cert, c.Key, err
+}
+
+// subject is the system that a scenario is about: what it ends, or what stands
+// before that.
+func (s *Stage) subject(t behaviour.Topology) *system.System {
+	switch {
+	case s.cfg.System != nil:
+		return s.cfg.System
+	case t.Role == system.Gateway:
+		return s.gate
+	default:
+		return s.app
+	}
+}
+
+// Fit is a behaviour as the stage carries it, or says why it can't.
+func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
+	if why := Lacks(b); why != "" {
+		return b, why
+	}
+	sys := s.subject(b.Topology)
+	for _, need := range b.Needs {
+		if need == spec.Services {
+			continue
+		}
+		if why := sys.Lacks(need); why != "" {
+			return b, why
+		}
+	}
+	if s.cfg.System == nil {
+		b.Topology = s.quick(b)
+		return b, ""
+	}
+	if why := unfit(b, sys); why != "" {
+		return b, why
+	}
+	return fit(b, sys), ""
+}
+
+// Lacks says what a behaviour takes that no host has; "" for nothing.
+func Lacks(b behaviour.Behaviour) string {
+	if why := host.Can(b.Disrupt); why != "" {
+		return why
+	}
+	for _, p := range b.Traffic {
+		if p.Path != load.Direct && p.Path != load.Service && p.Path != load.Balanced {
+			return fmt.Sprintf("its clients take the path %s, which is a cluster's", p.Path)
+		}
+	}
+	for _, need := range b.Needs {
+		switch need {
+		case spec.Pods, spec.OutsideClient, spec.KubeProxy, spec.ClusterDNS, spec.NodeShutdown, spec.ControlPlane:
+			return fmt.Sprintf("it needs %s, which a cluster has", need)
+		}
+	}
+	return ""
+}
+
+// quick is a behaviour's topology of the reference's without the time that only a cluster's
+// service network needs: what an instance does from P after D on, it does not do
+// for longer than a moment.
+func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
+	t := b.Topology
+	if longest := b.Disrupt.After + s.cfg.P + time.Second; t.Role == "" && t.MinDrain > longest {
+		t.MinDrain = longest
+	}
+	t.Unready = min(t.Unready, 2*time.Second)
+	return t
+}
+
+// unfit says why a vendor's system can't be put to a behaviour.
+func unfit(b behaviour.Behaviour, sys *system.System) string {
+	t := b.Topology
+	switch {
+	case t.Role != "" && !slices.Contains(sys.Roles, t.Role):
+		return fmt.Sprintf("it is about a %s, and %s is none", t.Role, sys.Metadata.Name)
+	case t.Deadline > t.Grace || t.Hook > 0:
+		return "it sets the system's own times, which only the reference lets it do"
+	case b.Disrupt.Midway == disrupt.SigtermAgain && sys.Terminate[0].Signal == "":
+		return fmt.Sprintf("a second signal finds %s past what comes before the first one, and this is about how it serves from there on", sys.Metadata.Name)
+	default:
+		return ""
+	}
+}
+
+// fit is a behaviour with the times of a vendor's system, where that is ended,
+// and without the traffic that it does not claim to take.
+func fit(b behaviour.Behaviour, sys *system.System) behaviour.Behaviour {
+	var traffic []load.Profile
+	ends := !b.Topology.Behind
+	for _, p := range b.Traffic {
+		p.Protocol = instead(sys, p.Protocol)
+		if !claims(sys, p.Protocol) {
+			continue
+		}
+		if ends && b.Topology.Cut && p.Takes > b.Topology.Deadline {
+			p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
+		}
+		// What is asked for in both ways is asked once where they are one.
+		if i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() }); i >= 0 {
+			traffic[i].Rate = max(traffic[i].Rate, p.Rate)
+			continue
+		}
+		traffic = append(traffic, p)
+	}
+	if !ends {
+		return b.Carry(traffic)
+	}
+	t := &b.Topology
+	t.Role, t.MinDrain, t.Unready = system.Gateway, sys.Drain.MinDrain.D(), 0
+	t.Deadline, t.Grace = sys.Drain.Timeout.D(), sys.Drain.Grace.D()
+	if !slices.Contains(sys.Roles, system.Gateway) {
+		t.Role = ""
+	}
+	if b.Disrupt.Targets > 0 {
+		t.Replicas = max(sys.Instances, b.Disrupt.Targets)
+	}
+	return b.Carry(traffic)
+}
+
+// spoken are the features that a protocol is about, that of its port first.
+var spoken = map[load.Protocol][]spec.Feature{
+	load.HTTP1: {spec.HTTP1},
+	load.H2C:   {spec.H2C},
+	load.TLS1:  {spec.TLS},
+	load.H2:    {spec.TLS, spec.HTTP2},
+	load.TCP:   {spec.TCP},
+}
+
+// portOf is the name of the system's port that a protocol is spoken at.
+func portOf(p load.Protocol) string { return system.Port(spoken[p][0]) }
+
+// claims says whether a system takes what a protocol speaks.
+func claims(sys *system.System, p load.Protocol) bool {
+	return !slices.ContainsFunc(spoken[p], func(f spec.Feature) bool { return !sys.Claims(f) })
+}
+
+// instead is the protocol that is spoken to a system in the place of another:
+// HTTP/2 in TLS where it takes none without.
+func instead(sys *system.System, p load.Protocol) load.Protocol {
+	if p == load.H2C && !claims(sys, p) {
+		return load.H2
+	}
+	return p
+}
+
+// Describe says where the run takes place.
+func (s *Stage) Describe(context.Context) (v1alpha1.Environment, error) {
+	return v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}, nil
+}
+
+// Open brings a scenario's topology up.
+func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour.Sink) (behaviour.Ground, error) {
+	if f := sc.Fault; f != "" && !s.has(f) {
+		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
+	}
+	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.subject(sc.Topology)}
+	return g, g.open(ctx)
+}
+
+// has says whether a fault can be switched on here.
+func (s *Stage) has(f spec.Fault) bool {
+	return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
+}
+
+// Close removes what the stage made.
+func (s *Stage) Close(context.Context) (*v1alpha1.Egress, error) { return nil, os.RemoveAll(s.dir) }

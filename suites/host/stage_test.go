@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
+)
+
+// A vendor's gateway whose times are all the same keeps the recordings apart that
+// are about different clients; and what it does not name it is not asked for.
+func TestFitOfAVendor(t *testing.T) {
+	sys, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Stage{cfg: Config{System: sys}}
+	seen := map[behaviour.Topology]string{}
+	for name, of := range map[string]behaviour.Topology{"gated": behaviour.Gated, "idle": behaviour.GatedIdle, "short": behaviour.GatedShort} {
+		b, why := s.Fit(behaviour.Behaviour{Topology: of, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}})
+		if why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+		if other := seen[b.Topology]; other != "" {
+			t.Errorf("%s and %s would be recorded at once", name, other)
+		}
+		seen[b.Topology] = name
+	}
+	bare := *sys
+	bare.Health.LB = nil
+	s = &Stage{cfg: Config{System: &bare}}
+	if _, why := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(why, "health.lb") {
+		t.Errorf("without health.lb: %q", why)
+	}
+	intruded := behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.IntrudeOnOne, Needs: []spec.Feature{spec.Admin}}
+	if _, why := s.Fit(intruded); why != "" {
+		t.Errorf("with admin: %s", why)
+	}
+	bare.Admin = nil
+	if _, why := s.Fit(intruded); !strings.Contains(why, "no request that begins its drain") {
+		t.Errorf("without admin: %q", why)
+	}
+	bare.Terminate = slices.Insert(slices.Clone(bare.Terminate), 0, system.Step{HTTP: &system.HTTPStep{Port: "admin", Post: "/drain"}})
+	if _, why := s.Fit(intruded); why != "" {
+		t.Errorf("with a step: %s", why)
+	}
+}
+
+// Who takes HTTP/2 in TLS only is asked for it there, once.
+func TestFitInTLS(t *testing.T) {
+	sys, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25}
+	other := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 5}
+	secure := plain
+	secure.Protocol, secure.Rate = load.H2, 15
+	b := behaviour.Behaviour{
+		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.H2C},
+		Traffic: []load.Profile{plain, secure, other},
+	}
+	both := plain
+	both.Protocol = load.H2
+	otherInTLS := other
+	otherInTLS.Protocol = load.H2
+	for name, tc := range map[string]struct {
+		features []spec.Feature
+		want     []load.Profile
+		why      string
+	}{
+		"both":    {[]spec.Feature{spec.H2C, spec.TLS, spec.HTTP2}, b.Traffic, ""},
+		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{both, otherInTLS}, ""},
+		"neither": {[]spec.Feature{spec.HTTP1, spec.TLS}, nil, "does not claim H2C"},
+	} {
+		vendor := *sys
+		vendor.Features = tc.features
+		got, why := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
+		if tc.why != "" {
+			if !strings.Contains(why, tc.why) {
+				t.Errorf("%s: %q, want %q", name, why, tc.why)
+			}
+			continue
+		}
+		if why != "" || !slices.Equal(got.Traffic, tc.want) {
+			t.Errorf("%s: %q, %v, want %v", name, why, got.Traffic, tc.want)
+		}
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	plain, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooked := *plain
+	hooked.Terminate = slices.Insert(slices.Clone(plain.Terminate), 0, system.Step{Sleep: system.Duration(time.Second)})
+	app := *plain
+	app.Roles = []system.Role{system.App}
+	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice}
+	once := behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth}
+	for name, row := range map[string]struct {
+		b   behaviour.Behaviour
+		sys *system.System
+		why string
+	}{
+		"a second signal":                    {twice, plain, ""},
+		"a second signal, after a hook":      {twice, &hooked, "past what comes before the first one"},
+		"one signal, after a hook":           {once, &hooked, ""},
+		"a gateway's":                        {once, plain, ""},
+		"a gateway's, of an app":             {once, &app, "is none"},
+		"the system's own times":             {behaviour.Behaviour{Topology: behaviour.Hooked, Disrupt: behaviour.DeleteEach}, plain, "own times"},
+		"a deadline beyond the grace period": {behaviour.Behaviour{Topology: behaviour.Exhausted, Disrupt: behaviour.DeleteEach}, plain, "own times"},
+	} {
+		if why := unfit(row.b, row.sys); (why == "") != (row.why == "") || !strings.Contains(why, row.why) {
+			t.Errorf("%s: %q, want %q", name, why, row.why)
+		}
+	}
+}
+
+// What stands before an app that is ended changes nothing of that app's times.
+func TestFitOfAnAppBehind(t *testing.T) {
+	sys, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := *sys
+	bare.Features = []spec.Feature{spec.HTTP1}
+	want := behaviour.Behaviour{Topology: behaviour.Pooled, Disrupt: behaviour.RollingUpdate, Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 3, Takes: time.Minute},
+		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 3},
+	}}
+	for name, s := range map[string]*Stage{"the reference": {gate: sys}, "a vendor's": {cfg: Config{System: sys}}} {
+		b, why := s.Fit(want)
+		if why != "" || b.Topology != want.Topology || !slices.Equal(b.Traffic, want.Traffic) {
+			t.Errorf("%s: %q, %+v %v", name, why, b.Topology, b.Traffic)
+		}
+	}
+	b, why := (&Stage{cfg: Config{System: &bare}}).Fit(want)
+	if why != "" || !slices.Equal(b.Traffic, want.Traffic[:1]) {
+		t.Errorf("without HTTP/2: %q %v", why, b.Traffic)
+	}
+	app := *sys
+	app.Roles = []system.Role{system.App}
+	if _, why := (&Stage{cfg: Config{System: &app}}).Fit(want); !strings.Contains(why, "is none") {
+		t.Errorf("an app: %q", why)
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// RFC 9112 section 9.5: "Implementations SHOULD constantly monitor open
+// connections for a received closure signal and respond to it as appropriate".
+// A request that was on its way when the connection was closed is nobody's fault.
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "pool.no-reuse-after-close",
+	Title: "No request is written to a pooled connection whose end was there to be read",
+	Level: spec.Must,
+	Refs: []spec.Ref{
+		{
+			Doc: "project", Section: "pools",
+			Quote: "A proxy writes no request to a connection after the backend's FIN, close_notify or GOAWAY was there to be read.",
+		},
+		{
+			Doc: "RFC 9112", Section: "section 9.5", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-9.5",
+			Quote: "Implementations SHOULD constantly monitor open connections for a received closure signal and respond to it as appropriate, since prompt closure of both sides of a connection enables allocated system resources to be reclaimed.",
+		},
+	},
+	Profile: spec.Gateway,
+	Needs:   []spec.Feature{spec.HTTP1},
+
+	Why:    "Such a request is answered by a reset. What may be sent again costs a client its patience; a POST is lost, and nobody dares to say so.",
+	Causes: "A pool that hands connections out without having looked whether they are still open, or that does not heed Connection: close in the last reply.",
+	Fix:    "Watch idle connections for their end, take a connection out of the pool with a reply that says close, and hand out the youngest first.",
+
+	Topology: behaviour.Pooled,
+	Disrupt:  behaviour.RollingUpdate,
+	Traffic: []load.Profile{
+		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond},
+	},
+	Checks:     []assertions.Check{assertions.NoReuseAfterClose()},
+	BrokenBy:   []spec.Fault{gateway.ReusesClosed},
+	Resolution: 60 * time.Millisecond,
+})

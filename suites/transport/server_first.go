@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Where the server speaks first (SMTP, MySQL, SSH), a client that has connected
+// has nothing to say before it has heard its server.
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "tcp.server-first",
+	Title: "A server-first protocol is not held by protocol detection during a drain",
+	Level: spec.Should,
+	Refs: []spec.Ref{{
+		Doc:   "project",
+		Quote: "A server-first protocol is not held by protocol detection during a drain.",
+	}},
+	Profile: spec.Gateway,
+	Needs:   []spec.Feature{spec.TCP},
+
+	Why:    "A proxy that waits for the client to speak first, while the client waits for the server, makes each new connection take as long as its detection does. In a rollout that is every connection.",
+	Causes: "Protocol detection by the first bytes; a drain that takes new connections through a slower path than before.",
+	Fix:    "Connect to the backend at once and carry both directions; look at the first bytes as they pass. Or have the port's protocol declared.",
+
+	Topology: behaviour.Gated,
+	Disrupt:  behaviour.EndBoth,
+	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // what the baseline is taken from
+		{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 5, Takes: 3 * time.Second},
+	},
+	Checks:     []assertions.Check{assertions.ServerSpeaksFirst()},
+	BrokenBy:   []spec.Fault{gateway.DetectsProtocol},
+	Resolution: 60 * time.Millisecond,
+})
