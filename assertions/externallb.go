@@ -51,8 +51,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 					if !s.Failed() {
 						continue
 					}
-					if why := noBackend(c.Timeline, s); why != "" {
-						g.doubt("requests failed while the load balancer, which is the suite's own, had no instance left: %s", why)
+					if g.noBackend(c, s, "instance") {
 						continue
 					}
 					lost++

@@ -71,6 +71,18 @@ func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
 	return 0
 }
 
+// noBackend doubts a request that failed where the suite's own load balancer had
+// nobody left in for want of CPU, which is no loss of the system's: what is one
+// of those it balances over.
+func (g *gather) noBackend(c Case, s timeline.Sample, what string) bool {
+	why := noBackend(c.Timeline, s)
+	if why == "" {
+		return false
+	}
+	g.doubt("requests failed while the load balancer, which is the suite's own, had no %s left: %s", what, why)
+	return true
+}
+
 // noBackend says why the suite's own load balancer had nobody left in when a
 // request came that failed: "" if it had somebody, or if each had gone because its
 // health said so. That is the system's own word, and no look that failed for want

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // late is a culprit that is one for when something happened. A machine that is
@@ -39,9 +41,9 @@ func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...
 	if throughService(s) {
 		switch s.Outcome {
 		case timeline.Refused, timeline.NoRoute:
-			nobody = !c.drainsBegin(s.Start) || c.nobodyServes(s)
+			nobody = !c.drainsBegin(s.Start) || g.nobodyServes(c, s)
 		case timeline.Reset, timeline.Closed: // as a balancer says it, to who only reads, and to who still sends
-			nobody = s.Nth <= 1 && s.First == 0 && c.nobodyServes(s)
+			nobody = s.Nth <= 1 && s.First == 0 && g.nobodyServes(c, s)
 		}
 	}
 	if s.Outcome == timeline.Timeout || nobody {
@@ -61,20 +63,24 @@ func (c Case) drainsBegin(at time.Duration) bool {
 	return false
 }
 
-// nobodyServes says whether no endpoint was ready, and one had ceased to serve
-// that did not terminate, at some time from P before a request's begin, which is
-// how late the service network may be, to its end.
-func (c Case) nobodyServes(s timeline.Sample) bool {
+// nobodyServes says whether nobody did at some time from P before a request's
+// begin, which is how late the service network may be, to its end.
+func (g *gather) nobodyServes(c Case, s timeline.Sample) bool {
+	if g.lapses == nil {
+		found := c.lapses()
+		g.lapses = &found
+	}
+	return slices.ContainsFunc(*g.lapses, func(w spec.Window) bool { return w.From <= s.End && w.To >= s.Start-c.P })
+}
+
+// lapses are the stretches in which no endpoint was ready, and one had ceased to
+// serve that did not terminate.
+func (c Case) lapses() []spec.Window {
 	type state struct{ serving, terminating bool }
 	is := map[string]state{}
+	var out []spec.Window
 	none := false
 	for _, e := range c.Timeline.Events {
-		if e.At > s.End {
-			break
-		}
-		if none && e.At >= s.Start-c.P {
-			return true // and it was so until now
-		}
 		switch e.Kind {
 		case timeline.Endpoint:
 			is[e.Subject] = state{e.Attrs["serving"] == "true", e.Attrs["terminating"] == "true"}
@@ -88,9 +94,16 @@ func (c Case) nobodyServes(s timeline.Sample) bool {
 			ready = ready || x.serving && !x.terminating
 			lapsed = lapsed || !x.serving && !x.terminating
 		}
+		was := none
 		none = lapsed && !ready
+		switch {
+		case none && !was:
+			out = append(out, spec.Window{From: e.At, To: math.MaxInt64})
+		case was && !none:
+			out[len(out)-1].To = e.At
+		}
 	}
-	return none
+	return out
 }
 
 // starved says how much of its schedule the generator missed around a stretch

@@ -80,8 +80,7 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 		if !s.Failed() || s.End < c.Disturbed {
 			continue
 		}
-		if why := noBackend(c.Timeline, s); why != "" {
-			g.doubt("requests failed while the load balancer, which is the suite's own, had no node left: %s", why)
+		if g.noBackend(c, s, "node") {
 			continue
 		}
 		l.lost++

@@ -26,8 +26,6 @@ type Input struct {
 	// From says where it was read.
 	From   string
 	Report *v1alpha1.ConformanceReport
-	// Connections is what its recordings say; nil: they were not read.
-	Connections *Connections
 }
 
 // Comparison is what two or more reports say beside each other. A list with
@@ -87,7 +85,7 @@ type Report struct {
 	Lost        int                   `json:"lost"`
 	P           v1alpha1.Duration     `json:"p"`
 	Propagation *v1alpha1.Propagation `json:"propagation,omitempty"`
-	Connections *Connections          `json:"connections,omitempty"`
+	Connections *v1alpha1.Connections `json:"connections,omitempty"`
 	// Command makes such a report again.
 	Command string `json:"command,omitempty"`
 
@@ -191,7 +189,7 @@ func summary(i Input) Report {
 	r := i.Report
 	out := Report{
 		From: i.From, Date: r.Metadata.Date, Took: r.Metadata.Took, Verdict: r.Verdict, Summary: r.Summary,
-		P: r.Settings.P, Propagation: r.Propagation, Connections: i.Connections,
+		P: r.Settings.P, Propagation: r.Propagation,
 		Command: command(r), setting: settingOf(r),
 	}
 	if l := r.Environment.Load; l != nil {
@@ -202,8 +200,14 @@ func summary(i Input) Report {
 		if foreign(r, s) {
 			continue
 		}
+		if n := s.Connections; n != nil && !control(r, s) {
+			if out.Connections == nil {
+				out.Connections = &v1alpha1.Connections{}
+			}
+			out.Connections.Add(*n)
+		}
 		for _, x := range s.Streams {
-			if throughService(x.Name) && !control(r, s) {
+			if v1alpha1.ThroughService(x.Name) && !control(r, s) {
 				out.Attempts += x.Attempts
 				out.Failed += x.Failed
 			}
@@ -223,21 +227,6 @@ func summary(i Input) Report {
 		}
 	}
 	return out
-}
-
-// services are the paths (load.Path) on which a Service has all of its pods to
-// choose from, so that nothing need fail while one of them is ready. On the
-// others it may be right that an attempt fails: they ask for one instance or one
-// node (direct, nodeport-local, service-local), are given pods that don't serve
-// (publishing), or put a question about the pods (health, headless). The scout's
-// own dials are no client's.
-var services = []string{"service", "sticky", "nodeport", "balanced"}
-
-// throughService says whether a stream's clients let a Service choose who
-// answers.
-func throughService(stream string) bool {
-	path, _, named := strings.Cut(stream, "/")
-	return named && slices.Contains(services, path) && !strings.Contains(stream, "@")
 }
 
 // foreign says whether a recording is of something that was broken on purpose

@@ -26,8 +26,8 @@ type group struct {
 	command     string
 	p           v1alpha1.Duration
 	reports     int
-	spread      []time.Duration // sorted
-	connections *Connections    // nil: of no report are they known
+	spread      []time.Duration       // sorted
+	connections *v1alpha1.Connections // nil: of no report are they known
 }
 
 // label names the group, by its setting or, where that was not told, by its
@@ -52,7 +52,7 @@ func (c *Comparison) groups() ([]group, error) {
 		g.spread = append(g.spread, r.spread...)
 		if r.Connections != nil {
 			if g.connections == nil {
-				g.connections = &Connections{}
+				g.connections = &v1alpha1.Connections{}
 			}
 			g.connections.Add(*r.Connections)
 		}
@@ -111,8 +111,8 @@ func WriteFindings(w io.Writer, c *Comparison) error {
 - open: connections that clients kept open through a Service to an instance at its T_endpoint,
   and used after it; survived: those that the same instance answered when it got no new ones any
   more (the app asks its clients to leave, so that most end before that, in good order); reset:
-  ended in an RST; cut: ended without one under a request that had begun. A dash: the recordings
-  were not beside the report.
+  ended in an RST; cut: ended without one under a request that had begun. A dash: the report is
+  an older one and doesn't say.
 - again: the command that makes such a line again.
 `)
 	return flush(w, &b)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
 )
@@ -44,32 +43,4 @@ func Directory(path string) string {
 		return filepath.Dir(path)
 	}
 	return ""
-}
-
-// ReadConnections looks through the recordings beside the report. A report
-// that lies alone has none, and that is no error: they are large.
-func (i *Input) ReadConnections() error {
-	dir := Directory(i.From)
-	if dir == "" {
-		return nil
-	}
-	for k := range i.Report.Scenarios {
-		s := &i.Report.Scenarios[k]
-		if s.History == "" || control(i.Report, s) || foreign(i.Report, s) {
-			continue
-		}
-		history := filepath.Join(dir, s.History)
-		if _, err := os.Stat(history); err != nil {
-			continue
-		}
-		t, err := timeline.Read(history)
-		if err != nil {
-			return fmt.Errorf("%s: %w", history, err)
-		}
-		if i.Connections == nil {
-			i.Connections = &Connections{}
-		}
-		i.Connections.Add(ConnectionsOf(t, s))
-	}
-	return nil
 }

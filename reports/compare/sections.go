@@ -366,7 +366,7 @@ func (c *Comparison) streamTable() section {
 	}
 	for i := range c.Streams {
 		x := &c.Streams[i]
-		if x.Control || !throughService(x.Name) || !slices.ContainsFunc(x.Tallies, func(t *Tally) bool { return t != nil && t.Failed > 0 }) {
+		if x.Control || !v1alpha1.ThroughService(x.Name) || !slices.ContainsFunc(x.Tallies, func(t *Tally) bool { return t != nil && t.Failed > 0 }) {
 			continue
 		}
 		row := []string{x.Scenario, x.Name}

@@ -192,9 +192,11 @@ type Scenario struct {
 	Picture      string        `json:"picture,omitempty"`
 	Behaviours   []string      `json:"behaviours,omitempty"`
 	Terminations []Termination `json:"terminations,omitempty"`
-	Streams      []Stream      `json:"streams,omitempty"`
-	Ledger       *Ledger       `json:"ledger,omitempty"`
-	Pressure     []Pressure    `json:"pressure,omitempty"`
+	// Connections is what became of those that were open to who terminated.
+	Connections *Connections `json:"connections,omitempty"`
+	Streams     []Stream     `json:"streams,omitempty"`
+	Ledger      *Ledger      `json:"ledger,omitempty"`
+	Pressure    []Pressure   `json:"pressure,omitempty"`
 	// Fault is what broke the reference component in it.
 	Fault  spec.Fault     `json:"fault,omitempty"`
 	Timing ScenarioTiming `json:"timing"`

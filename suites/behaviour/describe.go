@@ -37,6 +37,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}
+	out.Connections = connections(r.scene.Timeline, out.Terminations)
 	out.Streams = describeStreams(r.scene.Timeline.Samples)
 	rec := assertions.Reconcile(r.scene.Timeline)
 	out.Ledger = &v1alpha1.Ledger{

@@ -47,7 +47,7 @@ no report.`,
 				}
 				write = compare.WriteFindings
 			}
-			c, err := compared(args, propagation)
+			c, err := compared(args)
 			if err != nil {
 				return err
 			}
@@ -67,20 +67,17 @@ no report.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
-	f.BoolVar(&propagation, "propagation", false, "write only what the service network did, by version and mode, as a Markdown table; reads the recordings too")
+	f.BoolVar(&propagation, "propagation", false, "write only what the service network did, by version and mode, as a Markdown table")
 	f.StringVar(&picture, "picture", "", "draw the propagation by version and mode into this `FILE` (PNG)")
 	return cmd
 }
 
 // compared reads all that can be read, so that all mistakes are told at once.
-func compared(paths []string, recordings bool) (*compare.Comparison, error) {
+func compared(paths []string) (*compare.Comparison, error) {
 	var in []compare.Input
 	var bad []error
 	for _, path := range paths {
 		i, err := compare.Read(path)
-		if err == nil && recordings {
-			err = i.ReadConnections()
-		}
 		if err != nil {
 			bad = append(bad, err)
 			continue
