@@ -90,9 +90,10 @@ type Engine struct {
 }
 
 // Ask returns what the engine says of itself, or ErrNoEngine or ErrForbidden
-// with the reason, within 10 s.
+// with the reason, within 30 s: one that was started a moment ago, on a machine
+// with other work, takes its time.
 func Ask(ctx context.Context) (Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if _, err := exec.LookPath("docker"); err != nil {
 		return Engine{}, fmt.Errorf("%w: no docker client in PATH", ErrNoEngine)

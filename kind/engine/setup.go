@@ -18,10 +18,10 @@ import (
 // Budgets of the set-up.
 const (
 	// answerBudget bounds one question to the engine.
-	answerBudget = 10 * time.Second
+	answerBudget = 30 * time.Second
 	// startBudget bounds the wait for a dockerd that was just started: it
 	// sweeps what a killed one left behind before it listens.
-	startBudget = 90 * time.Second
+	startBudget = 3 * time.Minute
 	// aptBudget bounds one call of apt-get.
 	aptBudget = 10 * time.Minute
 )

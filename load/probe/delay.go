@@ -20,7 +20,7 @@ const window = 256 << 10
 
 // lastBytes bounds how long, after a far connection's close has reached the
 // kernel, what was written before it may take to get there.
-const lastBytes = time.Second
+const lastBytes = 5 * time.Second
 
 // far is a connection whose other end is further away than the kernel is.
 // What the client writes, and its FIN, reach the kernel delay later, in

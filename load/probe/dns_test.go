@@ -157,7 +157,7 @@ func TestLookupOutcomes(t *testing.T) {
 			s := lookupStream(addr, false)
 			if c.outcome == timeline.Timeout {
 				// All that has to come before is to send a datagram.
-				s.Timeout = 3 * time.Second
+				s.Timeout = 10 * time.Second
 			}
 			samples := atOnce(t, s, 5)
 			locals := map[string]bool{}

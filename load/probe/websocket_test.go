@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -286,31 +287,66 @@ func TestWebSocketRefused(t *testing.T) {
 	}
 }
 
-// The two halves of a header are so far apart as the profile says, and what
-// comes between is heard.
+// half reads what comes first of a header.
+func half(c io.Reader) (string, error) {
+	b := make([]byte, 1<<10)
+	n, err := c.Read(b)
+	return string(b[:n]), err
+}
+
+// The two halves of a header are so far apart as the profile says, by a bubble's
+// clock: to who reads a socket late they are one.
+func TestHalvesApart(t *testing.T) {
+	const apart = 300 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		f, server := inMemory(t, 0)
+		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.HalfHeader, Takes: apart}))
+		l := linked(t, s, f)
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			first, err := half(server)
+			begun := time.Now()
+			rest, restErr := half(server)
+			took := time.Since(begun)
+			if err = errors.Join(err, restErr); err != nil || took != apart || first == "" || strings.Contains(first, "\r\n\r\n") || !strings.HasSuffix(rest, "\r\n\r\n") {
+				t.Errorf("%q, and %s later %q: %v", first, took, rest, err)
+			}
+			answered(t, server, first+rest)
+		})
+		if a, _ := tried(t.Context(), s, l); a.Outcome != timeline.OK {
+			t.Error(text(a.Sample))
+		}
+		l.close()
+		serving.Wait()
+	})
+}
+
+// answered answers the request of a header.
+func answered(t *testing.T, c io.Writer, header string) {
+	t.Helper()
+	req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(header)))
+	if err != nil {
+		t.Errorf("%q: %v", header, err)
+		return
+	}
+	_, _ = io.WriteString(c, answer(req.Header.Get(work.HeaderID), 256, "200 OK", "Content-Length: 256"))
+}
+
+// What comes between the halves of a header is heard, and what comes behind them.
 func TestHalfHeader(t *testing.T) {
 	noLeaks(t)
 	const apart = 300 * time.Millisecond
-	// half reads the first half of a header.
-	half := func(c net.Conn) (string, error) {
-		b := make([]byte, 1<<10)
-		n, err := c.Read(b)
-		return string(b[:n]), err
-	}
-	answered := func(c net.Conn) {
-		first, err := half(c)
-		begun := time.Now()
-		rest, restErr := half(c)
-		took := time.Since(begun)
-		if err = errors.Join(err, restErr); err != nil || took < apart/2 || strings.Contains(first, "\r\n\r\n") || !strings.HasSuffix(rest, "\r\n\r\n") {
-			t.Errorf("%q, and %s later %q: %v", first, took, rest, err)
+	// whole reads a header, in as many parts as it comes.
+	whole := func(c net.Conn) string {
+		all := ""
+		for !strings.HasSuffix(all, "\r\n\r\n") {
+			part, err := half(c)
+			if all += part; err != nil {
+				t.Errorf("%q: %v", all, err)
+				return all
+			}
 		}
-		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(first + rest)))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(c, answer(req.Header.Get(work.HeaderID), 256, "200 OK", "Content-Length: 256"))
+		return all
 	}
 	for name, c := range map[string]struct {
 		takes time.Duration
@@ -319,8 +355,8 @@ func TestHalfHeader(t *testing.T) {
 		sent  bool
 		serve func(c net.Conn, tcp *net.TCPConn)
 	}{
-		"answered":        {apart, load.HTTP1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(c) }},
-		"answered in TLS": {apart, load.TLS1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(c) }},
+		"answered":        {apart, load.HTTP1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
+		"answered in TLS": {apart, load.TLS1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
 		"closed": {patience, load.HTTP1, want{timeline.Closed, timeline.PhaseWrite, 0, 0, false}, false, func(c net.Conn, tcp *net.TCPConn) {
 			_, _ = half(c)
 			_ = tcp.CloseWrite()
@@ -334,14 +370,11 @@ func TestHalfHeader(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}},
 		"closed behind the rest": {apart, load.HTTP1, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false}, true, func(c net.Conn, tcp *net.TCPConn) {
-			_, _ = half(c)
-			_, _ = half(c)
+			whole(c)
 			_ = tcp.CloseWrite()
 		}},
 		"half an answer": {apart, load.HTTP1, want{timeline.Truncated, timeline.PhaseBody, 200, 9, false}, true, func(c net.Conn, _ *net.TCPConn) {
-			_, _ = half(c)
-			rest, _ := half(c)
-			_, id, _ := strings.Cut(rest, work.HeaderID+": ")
+			_, id, _ := strings.Cut(whole(c), work.HeaderID+": ")
 			id, _, _ = strings.Cut(id, "\r")
 			_, _ = io.WriteString(c, answer(id, 9, "200 OK", "Content-Length: 256"))
 		}},
