@@ -45,9 +45,9 @@ func TestHealthy(t *testing.T) {
 				t.Run(string(proto)+"/"+string(conns)+"/"+string(op), func(t *testing.T) {
 					t.Parallel()
 					addr, _ := serve(t, proto, backend)
-					// The first 30 may all be in flight at once.
+					// The first ones may all be in flight at once.
 					samples := recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 30 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 12 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					})
 					ids := map[string]bool{}
 					reused := 0

@@ -164,7 +164,7 @@ func accept(t testing.TB, script func(n int, c *net.TCPConn)) string {
 func testStream(addr string, p load.Profile) load.Stream {
 	p.Path = load.Direct
 	if p.Rate == 0 {
-		p.Rate = 30 // many of them run beside each other, on a machine that may have little CPU to give
+		p.Rate = 15 // many of them run beside each other, on a machine that may have little CPU to give
 	}
 	s := load.Stream{
 		Name: p.Key(), Profile: p, Addr: addr,
