@@ -257,6 +257,7 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 	p.title(b)
 	p.field("Rule", b.Title)
 	p.field("Reason", b.Reason)
+	p.field("Machine", p.machine(b))
 	for i := range b.Findings {
 		f := &b.Findings[i]
 		if f.Verdict == spec.Pass {
@@ -279,6 +280,19 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 		p.look(b)
 	}
 	p.f("\n")
+}
+
+// machine says what the host took from a recording that left a doubt.
+func (p *page) machine(b *v1alpha1.Behaviour) string {
+	if b.Verdict != spec.Inconclusive {
+		return ""
+	}
+	for i := range p.r.Scenarios {
+		if s := &p.r.Scenarios[i]; s.Name == b.Scenario && s.Timing.Stolen > 0 {
+			return fmt.Sprintf("%.0f%% of its CPU was taken by others on its host in the worst second of this recording", 100*s.Timing.Stolen)
+		}
+	}
+	return ""
 }
 
 // when says in which window the rule was broken, and how the first culprit

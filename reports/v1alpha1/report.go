@@ -218,6 +218,9 @@ type ScenarioTiming struct {
 	Longest Duration `json:"longest,omitempty"`
 	// CPU is what its clients and backends used, as they say themselves.
 	CPU Duration `json:"cpu,omitempty"`
+	// Stolen is the share of the machine's CPU time that its host took for others
+	// in the worst second of it, from 0 to 1.
+	Stolen float64 `json:"stolen,omitempty"`
 }
 
 // Timing is what a run's recordings took together.

@@ -45,6 +45,9 @@ type Meta struct {
 	// seconds since its boot; 0: nobody knows.
 	BusyFrom float64 `json:"busyFrom,omitempty"`
 	BusyTo   float64 `json:"busyTo,omitempty"`
+	// Stolen is the share of the machine's CPU time that its host took for others
+	// in the worst second.
+	Stolen float64 `json:"stolen,omitempty"`
 	// Clients are the nodes that the clients ran on.
 	Clients []string `json:"clients,omitempty"`
 	// Ended: the recording came to its end. Without it the history stops

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,6 +101,8 @@ type Recorder struct {
 	cfg  Config
 	run  Run
 	done map[string]chan struct{}
+
+	stolen stolen
 
 	mu    sync.Mutex
 	ended map[string]bool
@@ -199,7 +200,12 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if err := r.save(); err != nil {
 		return err
 	}
+	watching, unwatch := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.stolen.watch(watching) })
 	r.recordAll(ctx)
+	unwatch()
+	watch.Wait()
 	r.say("", "removing what the run made", 0, 0, 0)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
 	defer cancel()
@@ -212,9 +218,8 @@ func (r *Recorder) Record(ctx context.Context) error {
 		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run was stopped: %v", context.Cause(ctx)))
 	}
 	env.Load.End = loadAverage()
-	if _, stolen, all := cpuTime(); all > allBefore {
-		env.Load.Stolen = math.Round(1000*(stolen-stolenBefore)/(all-allBefore)) / 1000
-	}
+	_, stolen, all := cpuTime()
+	env.Load.Stolen = portion(stolen-stolenBefore, all-allBefore)
 	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
 	return r.save()
 }
@@ -325,6 +330,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	}
 	meta.To = time.Now().UTC()
 	meta.BusyTo, _, _ = cpuTime()
+	meta.Stolen = r.stolen.worst(meta.From, meta.To)
 	switch {
 	case err == nil:
 		meta.Ended = true

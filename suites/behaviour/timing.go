@@ -66,7 +66,7 @@ func (r recording) timing(n int) v1alpha1.ScenarioTiming {
 	if !r.recorded || r.meta.To.IsZero() {
 		return out // it was stopped before it began, or before its end
 	}
-	out.Wall = v1alpha1.Duration(r.meta.To.Sub(r.meta.From))
+	out.Wall, out.Stolen = v1alpha1.Duration(r.meta.To.Sub(r.meta.From)), r.meta.Stolen
 	out.Gate = v1alpha1.Duration(c.Disturbed)
 	for _, t := range c.Terminations {
 		if t.Exit.Known() {
