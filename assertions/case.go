@@ -106,8 +106,8 @@ type gather struct {
 	excuse  string
 	// schedule is the recording's, once it was asked for.
 	schedule *schedule
-	// lapses are too: see Case.lapses.
-	lapses *[]spec.Window
+	// lapses are too: see Case.lapses. nil: they were not.
+	lapses []spec.Window
 }
 
 func (g *gather) culprit(at time.Duration, target, id, format string, args ...any) {

@@ -67,18 +67,17 @@ func (c Case) drainsBegin(at time.Duration) bool {
 // begin, which is how late the service network may be, to its end.
 func (g *gather) nobodyServes(c Case, s timeline.Sample) bool {
 	if g.lapses == nil {
-		found := c.lapses()
-		g.lapses = &found
+		g.lapses = c.lapses()
 	}
-	return slices.ContainsFunc(*g.lapses, func(w spec.Window) bool { return w.From <= s.End && w.To >= s.Start-c.P })
+	return slices.ContainsFunc(g.lapses, func(w spec.Window) bool { return w.From <= s.End && w.To >= s.Start-c.P })
 }
 
 // lapses are the stretches in which no endpoint was ready, and one had ceased to
-// serve that did not terminate.
+// serve that did not terminate. No stretch is an empty slice, not nil.
 func (c Case) lapses() []spec.Window {
 	type state struct{ serving, terminating bool }
 	is := map[string]state{}
-	var out []spec.Window
+	out := []spec.Window{}
 	none := false
 	for _, e := range c.Timeline.Events {
 		switch e.Kind {

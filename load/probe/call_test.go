@@ -183,18 +183,7 @@ func TestCallOutcomes(t *testing.T) {
 	} {
 		for _, carried := range carriers {
 			t.Run(name+"/"+carried.name, func(t *testing.T) {
-				for _, x := range noRetry(t, c.p, carried, c.want, func(conn lingering, asked func()) {
-					p, err := newPeer(conn)
-					if err != nil {
-						return
-					}
-					s, id, err := p.request()
-					if err != nil {
-						return
-					}
-					asked()
-					c.serve(p, s, id)
-				}) {
+				for _, x := range noRetry(t, c.p, carried, c.want, framed(c.serve)) {
 					if x.GRPC != c.grpc {
 						t.Errorf("grpc-status %q, want %q: %s", x.GRPC, c.grpc, text(x))
 					}

@@ -387,19 +387,24 @@ func TestH2COutcomes(t *testing.T) {
 	} {
 		for _, carried := range carriers {
 			t.Run(name+"/"+carried.name, func(t *testing.T) {
-				noRetry(t, c.p, carried, c.want, func(conn lingering, asked func()) {
-					p, err := newPeer(conn)
-					if err != nil {
-						return
-					}
-					s, id, err := p.request()
-					if err != nil {
-						return
-					}
-					asked()
-					c.serve(p, s, id)
-				})
+				noRetry(t, c.p, carried, c.want, framed(c.serve))
 			})
 		}
+	}
+}
+
+// framed is a peer that answers one request in HTTP/2 as serve does.
+func framed(serve func(p *peer, s uint32, id string)) func(conn lingering, asked func()) {
+	return func(conn lingering, asked func()) {
+		p, err := newPeer(conn)
+		if err != nil {
+			return
+		}
+		s, id, err := p.request()
+		if err != nil {
+			return
+		}
+		asked()
+		serve(p, s, id)
 	}
 }

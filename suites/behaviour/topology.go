@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -140,6 +141,10 @@ var (
 	// ShutNode shuts a pod's node down.
 	ShutNode = disrupt.Disruption{Kind: disrupt.NodeShutdown, Targets: 1}
 )
+
+// PooledPosts are requests that a gateway may not repeat, over its pool of
+// connections: each keeps one for half a second, so that some are always in use.
+var PooledPosts = load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
 
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.

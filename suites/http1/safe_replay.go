@@ -38,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Pooled,
 	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond},
+		behaviour.PooledPosts,
 		// Those take longer than an instance has from its D to its deadline.
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 3, Takes: 11 * time.Second},
 	},

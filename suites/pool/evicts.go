@@ -37,11 +37,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that looks at its connections only when it next uses one: of a backend that is gone it never does. An idle timeout of hours, or none.",
 	Fix:    "Read from idle connections too, and close each as soon as its peer has. Empty the pool of a backend that leaves the endpoints.",
 
-	Topology: behaviour.Pooled,
-	Disrupt:  behaviour.RollingUpdate,
-	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond},
-	},
+	Topology:   behaviour.Pooled,
+	Disrupt:    behaviour.RollingUpdate,
+	Traffic:    []load.Profile{behaviour.PooledPosts},
 	Checks:     []assertions.Check{assertions.EvictsPool()},
 	BrokenBy:   []spec.Fault{gateway.KeepsPool},
 	Resolution: 60 * time.Millisecond,

@@ -36,11 +36,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that hands connections out without having looked whether they are still open, or that does not heed Connection: close in the last reply.",
 	Fix:    "Watch idle connections for their end, take a connection out of the pool with a reply that says close, and hand out the youngest first.",
 
-	Topology: behaviour.Pooled,
-	Disrupt:  behaviour.RollingUpdate,
-	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond},
-	},
+	Topology:   behaviour.Pooled,
+	Disrupt:    behaviour.RollingUpdate,
+	Traffic:    []load.Profile{behaviour.PooledPosts},
 	Checks:     []assertions.Check{assertions.NoReuseAfterClose()},
 	BrokenBy:   []spec.Fault{gateway.ReusesClosed},
 	Resolution: 60 * time.Millisecond,
