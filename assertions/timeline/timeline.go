@@ -90,6 +90,9 @@ type Sample struct {
 	Want int64 `json:"want,omitempty"`
 	// Server is the UID of the pod that answered, as it says itself.
 	Server string `json:"server,omitempty"`
+	// Via is the IP that this pod saw the request come from, where it is not the
+	// client's own: that of who passed it on.
+	Via string `json:"via,omitempty"`
 	// Answers are the addresses that a lookup was answered with, sorted.
 	Answers []string `json:"answers,omitempty"`
 	// LastOnConn: the reply said that the connection ends (Connection: close,

@@ -119,6 +119,14 @@ func (a *attempt) fail(o timeline.Outcome, err error) {
 	a.Err = err.Error()
 }
 
+// answeredBy notes who answered, and from where that one saw the request come.
+func (a *attempt) answeredBy(pod, peer string) {
+	a.Server = pod
+	if own, _, _ := net.SplitHostPort(a.Local); peer != own {
+		a.Via = peer
+	}
+}
+
 // errShort is what a body says that ended with its connection before the
 // length that had been asked for.
 var errShort = fmt.Errorf("the connection ended within the body: %w", io.ErrUnexpectedEOF)
@@ -129,7 +137,7 @@ var errShort = fmt.Errorf("the connection ended within the body: %w", io.ErrUnex
 func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	a.Phase = timeline.PhaseBody
 	a.Status = resp.StatusCode
-	a.Server = resp.Header.Get(work.HeaderPod)
+	a.answeredBy(resp.Header.Get(work.HeaderPod), resp.Header.Get(work.HeaderPeer))
 	if resp.StatusCode != http.StatusOK {
 		a.fail(timeline.Status, errors.New(resp.Status))
 		_, err := rest(resp)

@@ -55,6 +55,9 @@ func TestHealthy(t *testing.T) {
 						if s.Outcome != timeline.OK || s.Phase != timeline.PhaseDone || s.Err != "" {
 							t.Fatalf("not ok: %s", text(s))
 						}
+						if via := map[bool]string{false: "", true: proxy}[op == load.Get || op == load.Slow || op == load.Chunked]; s.Via != via {
+							t.Errorf("via %q, want %q: %s", s.Via, via, text(s))
+						}
 						want := int64(work.SlowBytes)
 						if op == load.Get || op == load.Post {
 							want = work.SmallBytes

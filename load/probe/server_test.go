@@ -51,6 +51,9 @@ type flushing struct {
 
 func (f flushing) Flush() { _ = http.NewResponseController(f.ResponseWriter).Flush() }
 
+// proxy is from where backend says that a GET came.
+const proxy = "192.0.2.1"
+
 // backend answers as the echo server does.
 func backend(w http.ResponseWriter, r *http.Request) {
 	job, err := work.ParseJob(r.URL.Query())
@@ -60,7 +63,9 @@ func backend(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get(work.HeaderID)
 	w.Header().Set(work.HeaderPod, "pod-1")
+	w.Header().Set(work.HeaderPeer, proxy)
 	if r.Method == http.MethodPost {
+		w.Header().Set(work.HeaderPeer, "127.0.0.1") // the client itself
 		h := sha256.New()
 		n, err := io.Copy(h, r.Body)
 		if err != nil {

@@ -55,7 +55,8 @@ func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
 		a.fail(outcome(err), err)
 		return drop
 	}
-	a.First, a.Server = timeline.Monotonic(), g.Pod
+	a.First = timeline.Monotonic()
+	a.answeredBy(g.Pod, g.Peer)
 	a.Phase = timeline.PhaseBody
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -26,7 +26,7 @@ func talking() load.Profile {
 	return load.Profile{Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 100, Takes: 100 * time.Millisecond}
 }
 
-const greeting = "lastcall-talk/1 pod-1 serving\n"
+const greeting = "lastcall-talk/1 pod-1 serving 127.0.0.1\n"
 
 // greeted greets, and reads the client's request.
 func greeted(c lingering) (*bufio.Reader, work.Request, error) {

@@ -151,7 +151,8 @@ func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, u.err
 	}
 	u.resp = r.resp
-	u.a.Status, u.a.Server = u.resp.StatusCode, u.resp.Header.Get(work.HeaderPod)
+	u.a.Status = u.resp.StatusCode
+	u.a.answeredBy(u.resp.Header.Get(work.HeaderPod), u.resp.Header.Get(work.HeaderPeer))
 	u.resp.Body = http.NoBody // a refusal's is of no interest
 	if u.resp.StatusCode == http.StatusSwitchingProtocols {
 		u.resp.Body = &upgraded{c: u.c}

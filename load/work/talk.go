@@ -13,11 +13,11 @@ import (
 // A talk is the protocol of an opaque stream: what a proxy that understands
 // nothing of it has to carry.
 //
-//	server: lastcall-talk/1 POD PHASE\n    at once: it speaks first
-//	client: ID BYTES\n                     and then Body(ID, BYTES)
-//	server:                                each of these bytes, as it comes
-//	client: FIN                            which ends its half only
-//	server: COUNT SHA256\n, FIN            what it has read up to that FIN
+//	server: lastcall-talk/1 POD PHASE PEER\n    at once: it speaks first
+//	client: ID BYTES\n                          and then Body(ID, BYTES)
+//	server:                                     each of these bytes, as it comes
+//	client: FIN                                 which ends its half only
+//	server: COUNT SHA256\n, FIN                 what it has read up to that FIN
 //
 // So a stream that is whole at both ends was byte-exact in both directions,
 // and its half-close passed both ways.
@@ -28,12 +28,15 @@ const maxTalkLine = 256
 
 // Greeting is a server's first line.
 type Greeting struct {
-	// Pod is the UID of the pod that speaks, and Phase Serving or Draining.
-	Pod, Phase string
+	// Pod is the UID of the pod that speaks, Phase is Serving or Draining, and Peer
+	// the IP that it sees the stream come from.
+	Pod, Phase, Peer string
 }
 
 // String is the line, with its end.
-func (g Greeting) String() string { return talkVersion + " " + g.Pod + " " + g.Phase + "\n" }
+func (g Greeting) String() string {
+	return talkVersion + " " + g.Pod + " " + g.Phase + " " + g.Peer + "\n"
+}
 
 // Request is a client's first line.
 type Request struct {
@@ -56,11 +59,11 @@ func (t Trailer) String() string { return fmt.Sprintf("%d %s\n", t.Bytes, t.SHA2
 // ReadGreeting reads what String wrote. Its error is io.EOF where the stream
 // ended before a byte, and io.ErrUnexpectedEOF where it ended in the line.
 func ReadGreeting(r io.ByteReader) (Greeting, error) {
-	w, err := readWords(r, 3)
+	w, err := readWords(r, 4)
 	if err != nil {
 		return Greeting{}, fmt.Errorf("the greeting: %w", err)
 	}
-	g := Greeting{Pod: w[1], Phase: w[2]}
+	g := Greeting{Pod: w[1], Phase: w[2], Peer: w[3]}
 	switch {
 	case w[0] != talkVersion:
 		return Greeting{}, fmt.Errorf("the greeting is of protocol %q, want %s", w[0], talkVersion)

@@ -24,15 +24,15 @@ func TestTalkLines(t *testing.T) {
 		reader string
 		err    error // nil: it is read; errLine: it is none
 	}{
-		"lastcall-talk/1 pod-1 serving\n":          {"greeting", nil},
-		"lastcall-talk/1 pod-1 draining\n":         {"greeting", nil},
-		"lastcall-talk/1 pod-1 gone\n":             {"greeting", errLine},
-		"lastcall-talk/1  serving\n":               {"greeting", errLine},
-		"lastcall-talk/1 pod-1\n":                  {"greeting", errLine},
-		"lastcall-talk/2 pod-1 serving\n":          {"greeting", errLine},
+		"lastcall-talk/1 pod-1 serving 10.0.0.1\n": {"greeting", nil},
+		"lastcall-talk/1 pod-1 draining fd00::1\n": {"greeting", nil},
+		"lastcall-talk/1 pod-1 gone 10.0.0.1\n":    {"greeting", errLine},
+		"lastcall-talk/1  serving 10.0.0.1\n":      {"greeting", errLine},
+		"lastcall-talk/1 pod-1 serving\n":          {"greeting", errLine},
+		"lastcall-talk/2 pod-1 serving 10.0.0.1\n": {"greeting", errLine},
 		"SSH-2.0-OpenSSH_9.2 x y\r\n":              {"greeting", errLine},
 		"":                                         {"greeting", io.EOF},
-		"lastcall-talk/1 pod-1 serving":            {"greeting", io.ErrUnexpectedEOF},
+		"lastcall-talk/1 pod-1 serving 10.0.0.1":   {"greeting", io.ErrUnexpectedEOF},
 		"a-1 0\n":                                  {"request", nil},
 		"a-1 16384\n":                              {"request", nil},
 		"a-1 +5\n":                                 {"request", errLine},
@@ -70,7 +70,7 @@ var errLine = errors.New("a line that is none")
 
 // A line that is read is written again as it was, and no more is read than it.
 func FuzzTalkLines(f *testing.F) {
-	f.Add([]byte("lastcall-talk/1 pod-1 serving\nrest"))
+	f.Add([]byte("lastcall-talk/1 pod-1 serving 10.0.0.1\nrest"))
 	f.Add([]byte("a-1 16384\nrest"))
 	f.Add([]byte("16384 " + sha + "\n"))
 	f.Add([]byte("a-1 00\n"))

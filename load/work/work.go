@@ -9,7 +9,7 @@
 //	GET  /ws                                  echoes the messages of a WebSocket
 //
 // A GET's answer carries HeaderBytes and HeaderSHA256 before the body, and
-// every answer HeaderPod and HeaderPhase. What is said in an opaque TCP stream
+// every answer HeaderPod, HeaderPeer and HeaderPhase. What is said in an opaque TCP stream
 // stands in talk.go.
 package work
 
@@ -37,6 +37,9 @@ const (
 	HeaderID = "X-Lastcall-Id"
 	// HeaderPod, in an answer: the UID of the pod that speaks.
 	HeaderPod = "X-Lastcall-Pod"
+	// HeaderPeer, in an answer: the IP that its pod saw the request come from,
+	// which is that of who passed it on, where somebody did.
+	HeaderPeer = "X-Lastcall-Peer"
 	// HeaderPhase, in an answer: Serving or Draining, when it began.
 	HeaderPhase = "X-Lastcall-Phase"
 	// HeaderBytes and HeaderSHA256, in an answer: what its whole body will be.
