@@ -430,7 +430,7 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"version", 0, ""},
-		{"frob", 2, "use probe, echo, gateway, witness"},
+		{"frob", 2, "use probe, echo, gateway, shutdown, shutdown-manager, witness"},
 		{"echo --nonsense", 2, "unknown flag"},
 		{"echo extra --ledger " + dir, 2, "flags only"},
 		{"echo", 2, "--ledger"},
@@ -452,6 +452,8 @@ func TestBadInput(t *testing.T) {
 		{"probe", 2, "--tls"},
 		{"probe --spool " + dir + " --tls " + dir, 1, "tls.key"},
 		{"witness", 2, "--ledger"},
+		{"shutdown --done x --at-most 1s", 2, "--post"},
+		{"shutdown-manager --done x", 2, "--at-most"},
 	} {
 		var stdout, stderr bytes.Buffer
 		got := cli.Run(strings.Fields(c.args), make(chan os.Signal), &stdout, &stderr)
