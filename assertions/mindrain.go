@@ -135,8 +135,8 @@ func lives(c Case, t Termination) []stood {
 		}
 	}
 	for _, s := range c.Timeline.Samples {
-		// What was refused was no connection.
-		if s.Conn == 0 || s.Phase == timeline.PhaseDial || !directTo(s, t.UID) && s.Server != t.UID {
+		// What was refused was no connection, and the suite's own look is over.
+		if Scouts(s) || s.Conn == 0 || s.Phase == timeline.PhaseDial || !directTo(s, t.UID) && s.Server != t.UID {
 			continue
 		}
 		at := key{s.Stream, s.Conn}

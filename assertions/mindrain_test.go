@@ -24,6 +24,11 @@ func TestHoldsMinimum(t *testing.T) {
 			s.doors(wireShut)
 			s.dial("http1/reused/slow/2s").ask(12*sec, until(wireExit)).hear(wireExit, timeline.FrameFIN)
 		}, spec.Pass},
+		{"a scout came by before", HoldsMinimum(), func(s *scene) {
+			s.doors(wireShut)
+			exitAt(s, wireShut+sec)
+			s.add(timeline.Sample{Stream: "scout/service/http1/new/get", ID: "scout-1", Conn: 1, Nth: 1, Start: sec, Dial: sec, End: sec + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid})
+		}, spec.Pass},
 		{"accepts for too short", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, wireShut+sec) }, spec.Fail},
 		{"leaves too early", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, 12*sec) }, spec.Fail},
 		{"stays although it has none", HoldsMinimum(), func(s *scene) { s.doors(wireShut) }, spec.Fail},
