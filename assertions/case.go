@@ -66,6 +66,9 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 const (
 	MarkSteady = "steady" // the steady gate opened
 	MarkTail   = "tail"   // the disruption is over and P has passed: pacing ends
+	// MarkSubject names the container that the recording is about, where the pods
+	// that are ended have several. Attrs: deployment, container.
+	MarkSubject = "subject"
 )
 
 // Floor is the evidence that a check must have before it may pass.

@@ -118,6 +118,15 @@ func readStrategy(e timeline.Event) (s strategy, err error) {
 	return s, err
 }
 
+// OwnedBy says whether the owner of a pod, as the watch tells it, is a ReplicaSet of
+// a Deployment: the Deployment's name, a dash, and a hash without one. Of an empty
+// name, of any Deployment.
+func OwnedBy(owner, deployment string) bool {
+	set, ok := strings.CutPrefix(owner, "ReplicaSet/")
+	dash := strings.LastIndexByte(set, '-')
+	return ok && dash > 0 && (deployment == "" || set[:dash] == deployment)
+}
+
 // podsOf are the pods of a Deployment by its name, in the order in which they
 // came. What happens after end is the suite's own removal of them.
 func podsOf(tl *timeline.Timeline, deployment string, end time.Duration) []replica {
@@ -130,7 +139,7 @@ func podsOf(tl *timeline.Timeline, deployment string, end time.Duration) []repli
 		i, known := at[e.Subject]
 		switch e.Kind {
 		case timeline.PodSeen:
-			if !known && strings.HasPrefix(e.Attrs["owner"], "ReplicaSet/"+deployment) {
+			if !known && OwnedBy(e.Attrs["owner"], deployment) {
 				at[e.Subject] = len(out)
 				out = append(out, replica{uid: e.Subject, name: e.Name, seen: e.At})
 			}

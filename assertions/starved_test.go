@@ -129,16 +129,19 @@ func TestLost(t *testing.T) {
 // through the Service is nobody's: the balancer has nowhere to send it.
 func TestLostWhereNobodyServes(t *testing.T) {
 	serving := func(at time.Duration, uid, is string) timeline.Event {
-		return timeline.Event{At: at, Kind: timeline.Endpoint, Subject: uid, Attrs: map[string]string{"serving": is}}
+		return timeline.Event{At: at, Kind: timeline.Endpoint, Subject: uid, Attrs: map[string]string{"service": "echo", "serving": is}}
 	}
 	both := []timeline.Event{serving(0, "uid-a", "true"), serving(0, "uid-b", "true")}
 	out := append(both[:2:2], serving(4*sec, "uid-a", "false"), serving(4*sec+1, "uid-b", "false"))
 	back := append(out[:4:4], serving(6*sec, "uid-b", "true"))
-	ending := timeline.Event{At: 4*sec + 1, Kind: timeline.Endpoint, Subject: "uid-b", Attrs: map[string]string{"serving": "true", "terminating": "true"}}
+	ending := timeline.Event{At: 4*sec + 1, Kind: timeline.Endpoint, Subject: "uid-b", Attrs: map[string]string{"service": "echo", "serving": "true", "terminating": "true"}}
 	last := append(both[:2:2], serving(4*sec, "uid-a", "false"), ending)
 	all := append(both[:1:1], ending)
-	all[0].Attrs = map[string]string{"serving": "false", "terminating": "true"}
-	gone := append(both[:2:2], serving(4*sec, "uid-a", "false"), timeline.Event{At: 4*sec + 1, Kind: timeline.EndpointGone, Subject: "uid-b"})
+	all[0].Attrs = map[string]string{"service": "echo", "serving": "false", "terminating": "true"}
+	gone := append(both[:2:2], serving(4*sec, "uid-a", "false"), timeline.Event{At: 4*sec + 1, Kind: timeline.EndpointGone, Subject: "uid-b", Attrs: map[string]string{"service": "echo"}})
+	behind := serving(0, "uid-c", "true")
+	behind.Attrs["service"] = "backend"
+	beside := append([]timeline.Event{behind}, out...)
 	for name, x := range map[string]struct {
 		events  []timeline.Event
 		starved bool
@@ -147,6 +150,7 @@ func TestLostWhereNobodyServes(t *testing.T) {
 	}{
 		"one serves":               {both, true, 0, spec.Fail},
 		"nobody":                   {out, true, 0, spec.Inconclusive},
+		"nobody but a backend":     {beside, true, 0, spec.Inconclusive},
 		"nobody, and not starved":  {out, false, 0, spec.Fail},
 		"nobody, and half answer":  {out, true, 1, spec.Fail},
 		"nobody, on a kept one":    {out, true, -1, spec.Fail},

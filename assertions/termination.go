@@ -56,6 +56,7 @@ type Termination struct {
 // either is no termination.
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
+	aside := containersAside(tl)
 	exits := map[string][]Instant{}
 	down := shutdowns(tl)
 	get := func(e timeline.Event) *Termination {
@@ -107,11 +108,13 @@ func Terminations(tl *timeline.Timeline) []Termination {
 				first(&get(e).Endpoint, e, 0)
 			}
 		case timeline.ProcExit:
-			exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: e.Err, Source: e.Source})
+			if !aside(e) {
+				exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: e.Err, Source: e.Source})
+			}
 		case timeline.NetGone:
 			first(&get(e).Net, e, 0)
 		case timeline.PodContainer:
-			if e.Attrs["state"] == "terminated" {
+			if e.Attrs["state"] == "terminated" && !aside(e) {
 				t := get(e)
 				exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: kubeletWatch, Source: e.Source})
 				if code, err := strconv.Atoi(e.Attrs["exitCode"]); err == nil {
@@ -147,6 +150,20 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		out[i].LastNew = lastNew(tl, out[i].UID)
 	}
 	return out
+}
+
+// containersAside says of the event of a container whether it is another one than
+// the recording is about: a proxy's end is not that of what stands beside it.
+func containersAside(tl *timeline.Timeline) func(timeline.Event) bool {
+	own := ""
+	for _, e := range tl.EventsOf(timeline.Marker, "") {
+		if e.Attrs["what"] == MarkSubject {
+			own = e.Attrs["container"]
+		}
+	}
+	return func(e timeline.Event) bool {
+		return own != "" && e.Attrs["container"] != "" && e.Attrs["container"] != own
+	}
 }
 
 // closed is the termination with its exit: the best known of those since an

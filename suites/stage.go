@@ -105,6 +105,9 @@ func runID() (string, error) {
 
 // openCluster opens a cluster that the suite did not make.
 func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
+	if cfg.System != nil {
+		return nil, &UsageError{errors.New("a system is tested on stages host and kind: the control kills its process, for which the suite needs the nodes")}
+	}
 	if cfg.Kubeconfig == "" {
 		return nil, &UsageError{errors.New("stage cluster needs --kubeconfig: the suite touches no cluster that it was not shown")}
 	}
@@ -165,6 +168,9 @@ type kindStage struct {
 }
 
 func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
+	if sys := cfg.System; sys != nil && sys.Cluster == nil {
+		return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it, or use stage host", sys.Metadata.Name)}
+	}
 	s := &kindStage{keep: cfg.Keep, captures: map[string]*egress.Capture{}}
 	defer func() {
 		if err != nil {
@@ -216,6 +222,14 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err := s.cluster.LoadArchive(ctx, image.Archive); err != nil {
 		return nil, err
 	}
+	if cfg.System != nil {
+		for _, ref := range cfg.System.Cluster.Images {
+			cfg.Say("loading the image %s", ref)
+			if err := s.cluster.LoadImage(ctx, ref); err != nil {
+				return nil, err
+			}
+		}
+	}
 	conf, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig())
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", s.cluster.Kubeconfig(), err)
@@ -229,6 +243,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		// On Linux the engine's bridge is this machine's own; elsewhere it is
 		// inside of a virtual machine.
 		Reachable: runtime.GOOS == "linux",
+		System:    cfg.System,
 	})
 	return s, err
 }

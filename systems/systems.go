@@ -5,19 +5,29 @@
 package systems
 
 import (
-	_ "embed" // the files are part of the binary
+	"embed"
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 )
 
-//go:embed reference.yaml
-var app []byte
-
-//go:embed reference-gateway.yaml
-var gateway []byte
+//go:embed reference.yaml reference-gateway.yaml manifests/reference-gateway.yaml
+var files embed.FS
 
 // App is the reference application.
-func App() (*system.System, error) { return system.Parse("reference.yaml", app) }
+func App() (*system.System, error) { return parse("reference.yaml") }
 
 // Gateway is the reference gateway.
-func Gateway() (*system.System, error) { return system.Parse("reference-gateway.yaml", gateway) }
+func Gateway() (*system.System, error) { return parse("reference-gateway.yaml") }
+
+func parse(name string) (*system.System, error) {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := system.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	s.In(files)
+	return s, nil
+}

@@ -61,7 +61,6 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	if !ok {
 		return v1alpha1.Behaviour{}, fmt.Errorf("no behaviour is called %q", id)
 	}
-	b = b.In(k.run.Report.Settings.Profile)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	j := &judgement{fault: k.run.Report.Settings.Fault}
@@ -80,7 +79,7 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 			k.read[s.Name] = r
 		}
 		if mine {
-			own = len(j.recs)
+			own, b = len(j.recs), s.recorded(b, k.run.Report.Settings.Profile)
 		}
 		j.recs = append(j.recs, r)
 	}
@@ -342,11 +341,7 @@ func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Be
 		if !ok {
 			return nil, fmt.Errorf("the recording is of behaviour %q, which this version does not know", id)
 		}
-		b = b.In(j.profile)
-		if own, ok := r.meta.Scenario.Fitted[id]; ok {
-			b.Traffic = own
-		}
-		out = append(out, r.judge(b, blind))
+		out = append(out, r.judge(r.meta.Scenario.recorded(b, j.profile), blind))
 	}
 	return out, nil
 }

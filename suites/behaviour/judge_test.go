@@ -269,3 +269,17 @@ func TestPropagationTakesOthers(t *testing.T) {
 		}
 	}
 }
+
+// A behaviour is judged by the traffic that its stage carried, while it is recorded
+// and afterwards.
+func TestJudgedByTheTrafficThatWas(t *testing.T) {
+	b := sample("a.a")
+	carried := []load.Profile{{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Get, Rate: 5}}
+	s := Scenario{Fitted: map[string][]load.Profile{"a.a": carried}}
+	if got := s.recorded(b, CI).Traffic; len(got) != 1 || got[0] != carried[0] {
+		t.Errorf("%+v", got)
+	}
+	if got := (Scenario{}).recorded(b, CI).Traffic; len(got) != len(b.Traffic) || got[0] != b.Traffic[0] {
+		t.Errorf("as it is in the catalogue: %+v", got)
+	}
+}

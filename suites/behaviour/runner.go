@@ -134,7 +134,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	r.run.Plan = Plan(take, cfg.How)
 	r.run.Cores = cfg.Price.cores()
 	for i := range r.run.Plan {
-		r.run.Plan[i].Cost *= cfg.Price.Weight
+		r.run.Plan[i].Cost = cfg.Price.weigh(r.run.Plan[i])
 	}
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})

@@ -41,6 +41,16 @@ type Scenario struct {
 	Resolution time.Duration `json:"resolution"`
 }
 
+// recorded is a behaviour as the scenario has it: in a profile, and with the traffic
+// that the stage carried.
+func (s Scenario) recorded(b Behaviour, profile string) Behaviour {
+	b = b.In(profile)
+	if own, ok := s.Fitted[b.ID]; ok {
+		b.Traffic = own
+	}
+	return b
+}
+
 // Control says whether the scenario is the control of rule 8: an abrupt kill
 // that every stream of the run must see.
 func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }

@@ -93,7 +93,8 @@ func (k *Sink) watch(s *timeline.Sample) {
 		return
 	}
 	st.clean++
-	if s.Server != "" {
+	// Behind a proxy it may be unknown whose answer it was.
+	if s.Server != "" || s.Via != "" {
 		k.settle(s.ID)
 	}
 }

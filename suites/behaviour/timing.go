@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -14,6 +15,9 @@ import (
 type Price struct {
 	// Weight is what a scenario's traffic takes, of what it takes on a cluster.
 	Weight float64
+	// Gate is what it takes more where a gateway stands between: each request is
+	// two.
+	Gate float64
 	// GoingUp is what bringing a scenario up takes besides, in cores, which
 	// others would feel.
 	GoingUp float64
@@ -28,9 +32,17 @@ type Price struct {
 // host there is no kubelet, no container runtime and no kube-proxy: what goes up
 // is two or three processes of 60 ms each.
 var (
-	OnCluster = Price{Weight: 1, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
-	OnHost    = Price{Weight: 0.5, GoingUp: 0.1, Up: time.Second}
+	OnCluster = Price{Weight: 1, Gate: 2, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
+	OnHost    = Price{Weight: 0.5, Gate: 1, GoingUp: 0.1, Up: time.Second}
 )
+
+// weigh is what a scenario takes on the stage, in cores.
+func (p Price) weigh(s Scenario) float64 {
+	if s.Topology.Role == system.Gateway {
+		return s.Cost * p.Weight * p.Gate
+	}
+	return s.Cost * p.Weight
+}
 
 // cores is how much of the machine the scenarios that run side by side may take
 // together: with more, one's pods that went up were felt by another's clients.

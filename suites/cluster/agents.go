@@ -148,7 +148,7 @@ type nobody struct{}
 func (nobody) Emit(timeline.Record, time.Duration) {}
 
 func (r *router) emit(rec timeline.Record, offset time.Duration) {
-	uid := subject(rec)
+	uid := podOf(rec)
 	r.mu.Lock()
 	s, ok := r.sinks[uid]
 	if !ok {
@@ -173,7 +173,7 @@ func (r *router) all(rec timeline.Record) {
 	}
 }
 
-func subject(r timeline.Record) string {
+func podOf(r timeline.Record) string {
 	switch {
 	case r.Event != nil:
 		return r.Event.Subject

@@ -47,6 +47,8 @@ type ground struct {
 	outside  *load.Flows
 	balancer *balancer.Balancer
 	node     string
+	subject  subject
+	fronts   fronts
 	ways     ways
 	observer *observe.Observer
 	cancel   context.CancelFunc
@@ -81,27 +83,22 @@ func (g *ground) open(ctx context.Context) error {
 			return err
 		}
 	}
-	g.outside = load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { g.sink.Emit(r, 0) })
-	app := g.app()
-	dep := g.scope.Deployment(app)
-	objects := []runtime.Object{dep}
-	if app.Budget > 0 {
-		objects = append(objects, g.scope.DisruptionBudget(app))
-	}
-	liar := fixtures.Has(slicewriter.Faults(), g.scenario.Fault)
-	writer := slicewriter.Writer{
-		Client: s.cs, Namespace: g.scope.Namespace, Port: deploy.WorkPort, Fault: g.scenario.Fault, MinReady: app.MinReady,
-		Selector: metav1.FormatLabelSelector(dep.Spec.Selector),
-	}
-	for _, v := range g.views() {
-		svc := g.scope.Service(app, v)
-		if liar {
-			svc.Spec.Selector = nil
-			writer.Services = append(writer.Services, slicewriter.Service{
-				Name: svc.Name, PortName: svc.Spec.Ports[0].Name, Publishing: svc.Spec.PublishNotReadyAddresses,
-			})
+	g.outside = load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { g.emit(r, 0) })
+	var objects []runtime.Object
+	var liar *slicewriter.Writer
+	if g.gates() {
+		if err := g.install(ctx); err != nil {
+			return err
 		}
-		objects = append(objects, svc)
+		for _, v := range g.views() {
+			svc, err := g.scope.SystemService(echoName, g.subject.component, g.subject.ports, v)
+			if err != nil {
+				return err
+			}
+			objects = append(objects, svc)
+		}
+	} else {
+		objects, liar = g.plain()
 	}
 	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName, CPU: probeCPU}
 	scout := deploy.Probe{Name: scoutName, Node: s.workers[0], Credentials: secretName}
@@ -112,16 +109,16 @@ func (g *ground) open(ctx context.Context) error {
 	if err := deploy.Create(ctx, s.cs, objects...); err != nil {
 		return err
 	}
-	targets, err := g.scope.Ready(ctx, s.cs, echoName, app.Replicas, upBudget)
+	targets, err := g.scope.Ready(ctx, s.cs, g.subject.component, g.scenario.Topology.Replicas, upBudget)
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	g.targets = targets
 	g.mu.Unlock()
-	if liar {
+	if liar != nil {
 		g.tasks.Go(func() {
-			if err := writer.Run(g.ctx); err != nil {
+			if err := liar.Run(g.ctx); err != nil {
 				g.lost("slicewriter", err)
 			}
 		})
@@ -141,8 +138,37 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
-	g.probe, err = s.follow(ctx, "probe", addr, dial, g.sink.Emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
+	g.probe, err = s.follow(ctx, "probe", addr, dial, g.emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return err
+}
+
+// plain is the reference app with its Services, and who writes their slices, where
+// that is a liar.
+func (g *ground) plain() (objects []runtime.Object, liar *slicewriter.Writer) {
+	app := g.app()
+	g.subject = subject{deployment: app.Name, component: app.Name}
+	dep := g.scope.Deployment(app)
+	objects = append(objects, dep)
+	if app.Budget > 0 {
+		objects = append(objects, g.scope.DisruptionBudget(app))
+	}
+	if fixtures.Has(slicewriter.Faults(), g.scenario.Fault) {
+		liar = &slicewriter.Writer{
+			Client: g.stage.cs, Namespace: g.scope.Namespace, Port: deploy.WorkPort, Fault: g.scenario.Fault, MinReady: app.MinReady,
+			Selector: metav1.FormatLabelSelector(dep.Spec.Selector),
+		}
+	}
+	for _, v := range g.views() {
+		svc := g.scope.Service(app, v)
+		if liar != nil {
+			svc.Spec.Selector = nil
+			liar.Services = append(liar.Services, slicewriter.Service{
+				Name: svc.Name, PortName: svc.Spec.Ports[0].Name, Publishing: svc.Spec.PublishNotReadyAddresses,
+			})
+		}
+		objects = append(objects, svc)
+	}
+	return objects, liar
 }
 
 func (g *ground) app() deploy.Echo {
@@ -166,14 +192,14 @@ func (g *ground) balance(ctx context.Context) error {
 	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
 		return nil
 	}
-	ports := g.ways.services[viewOf(load.Balanced)].Spec
+	svc := g.ways.services[viewOf(load.Balanced)]
 	cfg := balancer.Config{
 		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold,
 		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 	}
 	for _, t := range nodesOf(g.targets) {
 		at := func(port int32) string { return net.JoinHostPort(t.NodeIPs[0], strconv.Itoa(int(port))) }
-		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(ports.Ports[0].NodePort), Health: "http://" + at(ports.HealthCheckNodePort) + "/healthz"})
+		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(g.subject.nodePort(svc, load.HTTP1)), Health: "http://" + at(svc.Spec.HealthCheckNodePort) + "/healthz"})
 	}
 	var err error
 	if g.balancer, err = balancer.New(cfg); err != nil {
@@ -190,6 +216,9 @@ func (g *ground) observed(e timeline.Event) {
 	if e.Kind == timeline.PodSeen {
 		g.stage.router.own(e.Subject, g.sink)
 	}
+	if g.gates() {
+		g.fronts.note(e)
+	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
 	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
 		g.tasks.Go(func() { g.join(e.Name, e.Subject) })
@@ -197,7 +226,9 @@ func (g *ground) observed(e timeline.Event) {
 	if e.Kind == timeline.PodGone {
 		g.buried(e.Subject)
 		g.tasks.Go(func() {
-			if err := g.direct.Gone(g.ctx, e.Subject, g.probe.Stop); err != nil {
+			// The probe is there once there are streams to it.
+			stop := func(ctx context.Context, names ...string) error { return g.probe.Stop(ctx, names...) }
+			if err := g.direct.Gone(g.ctx, e.Subject, stop); err != nil {
 				g.lost("probe", err)
 			}
 		})
@@ -222,13 +253,13 @@ func (g *ground) join(name, uid string) {
 		// will see.
 		return
 	}
-	if string(pod.UID) != uid || !strings.HasPrefix(name, echoName) {
+	if string(pod.UID) != uid || !strings.HasPrefix(name, g.subject.deployment) {
 		return
 	}
 	var some []load.Stream
 	for _, p := range g.scenario.Traffic {
 		if p.Path == load.Direct {
-			some = append(some, g.stream(p.Key()+"@"+uid, p, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.WorkPort))))
+			some = append(some, g.stream(p.Key()+"@"+uid, p, g.at(pod.Status.PodIP, p.Protocol)))
 		}
 	}
 	g.direct.Add(some...)
@@ -284,10 +315,10 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 	g.mu.Lock()
 	g.loaded = true
 	g.mu.Unlock()
-	if g.scenario.Pressure > 0 {
+	if g.scenario.Pressure > 0 && g.speaks(load.HTTP1) {
 		svc := g.ways.services[viewOf(load.Service)]
 		err = g.probe.Pressure(ctx, control.Pressure{
-			Name: "fortio", Addr: net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort)), Conns: 10, QPS: g.scenario.Pressure,
+			Name: "fortio", Addr: g.at(svc.Spec.ClusterIP, load.HTTP1), Conns: 10, QPS: g.scenario.Pressure,
 			Seconds: behaviour.OnCluster.Estimate(g.scenario).Seconds() - 10,
 		})
 	}
@@ -295,7 +326,11 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
-	return g.scenario.Stream(name, p, addr, g.scope.Namespace)
+	s := g.scenario.Stream(name, p, addr, g.scope.Namespace)
+	if p.Protocol == load.TLS1 || p.Protocol == load.H2 {
+		s.CA, s.ServerName = g.subject.ca, serverName
+	}
+	return s
 }
 
 // Disrupt does what the scenario says.
@@ -307,7 +342,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		budget = g.scenario.Topology.Grace + 20*time.Second
 	}
 	t := disrupt.Target{
-		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: echoName, Signaller: g,
+		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: g.subject.deployment, Signaller: g,
 		Budget: budget,
 		Emit: func(e timeline.Event) {
 			if e.Attrs["what"] == string(disrupt.NodeShutdown) {
@@ -320,7 +355,11 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	if g.stage.cfg.Nodes != nil {
 		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}
 	}
-	err := t.Run(ctx, g.scenario.Disrupt)
+	d := g.scenario.Disrupt
+	if slices.Contains([]disrupt.Kind{disrupt.Kill, disrupt.Signal, disrupt.DrainCall}, d.Kind) {
+		d.Container = g.subject.container
+	}
+	err := t.Run(ctx, d)
 	return errors.Join(err, g.stage.rejoin(ctx))
 }
 

@@ -110,17 +110,18 @@ func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 		out = append(out, g.stream(name, p, net.JoinHostPort(host, strconv.Itoa(int(port)))))
 	}
 	svc := g.ways.services[viewOf(p.Path)]
+	_, port := g.subject.port(p.Protocol)
 	switch p.Path {
 	case load.Direct:
 		for _, t := range g.targets {
-			add(t.UID, t.IP, deploy.WorkPort)
+			add(t.UID, t.IP, port)
 		}
 	case load.NodePort:
 		// Any node will do: the policy is Cluster.
-		add("", g.targets[len(g.targets)-1].NodeIPs[0], svc.Spec.Ports[0].NodePort)
+		add("", g.targets[len(g.targets)-1].NodeIPs[0], g.subject.nodePort(svc, p.Protocol))
 	case load.NodePortLocal:
 		for _, t := range nodesOf(g.targets) {
-			add(t.Node, t.NodeIPs[0], svc.Spec.Ports[0].NodePort)
+			add(t.Node, t.NodeIPs[0], g.subject.nodePort(svc, p.Protocol))
 		}
 	case load.HealthPort:
 		for _, t := range nodesOf(g.targets) {
@@ -137,7 +138,7 @@ func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 		s.IPv6 = svc.Spec.IPFamilies[0] == corev1.IPv6Protocol
 		out = append(out, s)
 	default:
-		add("", svc.Spec.ClusterIP, deploy.WorkPort)
+		add("", svc.Spec.ClusterIP, port)
 	}
 	return out, nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -80,6 +81,8 @@ type Config struct {
 	Reachable bool
 	// Nodes runs commands on the nodes, where the suite made them.
 	Nodes disrupt.NodeShell
+	// System is what is tested; nil: the reference app.
+	System *system.System
 }
 
 // Stage is an open stage. It implements behaviour.Stage.
@@ -90,7 +93,7 @@ type Stage struct {
 	client control.Credentials
 	server control.Credentials
 	router *router
-	system deploy.Scope
+	shared deploy.Scope
 	// backstage are the witnesses by node, or the one collector under "".
 	backstage map[string]*agent
 	collector string // where echo pods send their ledger; "" on ours
@@ -130,7 +133,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 		return nil, err
 	}
 	s.look(ctx)
-	s.system = s.scope("system")
+	s.shared = s.scope("system")
 	defer func() {
 		if err != nil {
 			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
@@ -143,10 +146,10 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Ours {
 		level = deploy.Privileged
 	}
-	if err := s.system.Open(ctx, cs, level); err != nil {
+	if err := s.shared.Open(ctx, cs, level); err != nil {
 		return nil, err
 	}
-	if err := s.credentials(ctx, s.system); err != nil {
+	if err := s.credentials(ctx, s.shared); err != nil {
 		return nil, err
 	}
 	if cfg.Ours {
@@ -187,10 +190,10 @@ func (s *Stage) openWitnesses(ctx context.Context) error {
 		return fmt.Errorf("the nodes: %w", err)
 	}
 	w := deploy.Witness{Name: witnessName, Port: witnessPort, Ledger: s.ledger(), Credentials: secretName}
-	if err := deploy.Create(ctx, s.cs, s.system.DaemonSet(w)); err != nil {
+	if err := deploy.Create(ctx, s.cs, s.shared.DaemonSet(w)); err != nil {
 		return err
 	}
-	up, err := s.system.Ready(ctx, s.cs, witnessName, len(nodes.Items), upBudget)
+	up, err := s.shared.Ready(ctx, s.cs, witnessName, len(nodes.Items), upBudget)
 	if err != nil {
 		return err
 	}
@@ -244,7 +247,7 @@ func (s *Stage) rejoin(ctx context.Context) error {
 	s.backstage[node].close()
 	delete(s.backstage, node)
 	told := s.router.pods()
-	up, err := s.system.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
+	up, err := s.shared.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
 	if err != nil {
 		return fmt.Errorf("the witness of %s, which was shut down: %w", node, err)
 	}
@@ -254,7 +257,7 @@ func (s *Stage) rejoin(ctx context.Context) error {
 			continue
 		}
 		return s.meet(ctx, i, func(r timeline.Record, offset time.Duration) {
-			if !told[subject(r)] {
+			if !told[podOf(r)] {
 				s.router.emit(r, offset)
 			}
 		})
@@ -264,19 +267,19 @@ func (s *Stage) rejoin(ctx context.Context) error {
 
 func (s *Stage) openCollector(ctx context.Context) error {
 	k := deploy.Collector{Name: collectorName, Credentials: secretName}
-	if err := deploy.Create(ctx, s.cs, s.system.CollectorPod(k), s.system.CollectorService(k)); err != nil {
+	if err := deploy.Create(ctx, s.cs, s.shared.CollectorPod(k), s.shared.CollectorService(k)); err != nil {
 		return err
 	}
-	up, err := s.system.Ready(ctx, s.cs, collectorName, 1, upBudget)
+	up, err := s.shared.Ready(ctx, s.cs, collectorName, 1, upBudget)
 	if err != nil {
 		return err
 	}
-	svc, err := s.cs.CoreV1().Services(s.system.Namespace).Get(ctx, collectorName, metav1.GetOptions{})
+	svc, err := s.cs.CoreV1().Services(s.shared.Namespace).Get(ctx, collectorName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("the collector's Service: %w", err)
 	}
 	s.collector = net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.CollectPort))
-	addr, dial := s.reach(s.system.Namespace, up[0], 0)
+	addr, dial := s.reach(s.shared.Namespace, up[0], 0)
 	a, err := s.follow(ctx, "collector", addr, dial, s.router.emit, s.router.all)
 	if err != nil {
 		return err
@@ -333,14 +336,19 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// Fit is a behaviour as the stage carries it, which is as it is, or says why it
-// can't.
-func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) { return b, s.lack(b) }
+// Fit is a behaviour as the stage carries it, or says why it can't.
+func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
+	why := s.lack(b)
+	if why != "" || s.cfg.System == nil {
+		return b, why
+	}
+	return behaviour.Fit(b, s.cfg.System)
+}
 
 // lack says why the stage can't carry a behaviour; "" if it can.
 func (s *Stage) lack(b behaviour.Behaviour) string {
-	if b.Topology.Role != "" {
-		return fmt.Sprintf("it is about a %s, which this version runs on stage host only", b.Topology.Role)
+	if why := s.lackOfRole(b); why != "" {
+		return why
 	}
 	if b.Disrupt.NodeWide() && !s.cfg.Ours {
 		return "it touches nodes or the control plane, which the suite does on clusters that it made only"
@@ -351,6 +359,41 @@ func (s *Stage) lack(b behaviour.Behaviour) string {
 	for _, need := range b.Needs {
 		if why := s.lacks[need]; why != "" {
 			return why
+		}
+	}
+	return ""
+}
+
+// lackOfRole says why what is under test can't be put to a behaviour here.
+func (s *Stage) lackOfRole(b behaviour.Behaviour) string {
+	t, sys := b.Topology, s.cfg.System
+	switch {
+	case sys == nil && t.Role != "":
+		return fmt.Sprintf("it is about a %s: put one up with --system (systems/reference-gateway.yaml is the reference's), or use stage host", t.Role)
+	case sys == nil:
+		return ""
+	case t.Behind:
+		return "it ends the backends, each of which has to come back at its old address: pods don't, and this version puts no other network before them. Stage host does"
+	case strings.HasPrefix(b.ID, "endpoints."):
+		return "it is about the cluster's service network, which is put to it with the reference app: leave --system out"
+	case b.Disrupt.Midway == disrupt.SigtermAgain:
+		return "it sends a second signal, and where a hook begins the drain that is the first one"
+	case b.Disrupt.Midway == disrupt.ControlPlaneOutage, b.Disrupt.Kind == disrupt.NodeShutdown:
+		return "it is held to the reference app's own times, or ends the backends with their node: leave --system out"
+	case b.Disrupt.Kind == disrupt.DrainCall:
+		return "it looks at a liveness probe of a second, and a manifest has its own"
+	case t.Budget > 0:
+		return "it is about evictions and their budget, which this version puts the reference app to only"
+	case t.Apart:
+		return "it places the pods apart, which this version does with the reference app only"
+	case b.Disrupt.Kind == disrupt.Intrude, slices.Contains(b.Needs, spec.LBHealth):
+		return "it asks the instances themselves for their health, or tries their admin listeners, which this version does on stage host only"
+	}
+	for _, need := range b.Needs {
+		if slices.Contains(system.Features(), need) {
+			if why := sys.Lacks(need); why != "" {
+				return why
+			}
 		}
 	}
 	return ""

@@ -106,7 +106,7 @@ func (g *ground) open(ctx context.Context) error {
 
 // own is a fleet with the grace period of a vendor's system, where it is one.
 func (g *ground) own(cfg host.Config) host.Config {
-	if g.stage.cfg.System != nil {
+	if sys := g.stage.cfg.System; sys != nil && !sys.Reference() {
 		cfg.Place.Grace = 0
 	}
 	return cfg
@@ -192,8 +192,8 @@ func (g *ground) census(peers []system.Backend) {
 
 // faultOf is the scenario's fault where it is one of a component's.
 func (g *ground) faultOf(sys *system.System) spec.Fault {
-	f := g.scenario.Fault
-	ours := sys == g.stage.app && fixtures.Has(echo.Faults(), f) || sys == g.stage.gate && fixtures.Has(gateway.Faults(), f)
+	f, reference := g.scenario.Fault, sys.Reference() && slices.Contains(sys.Roles, system.Gateway)
+	ours := sys == g.stage.app && fixtures.Has(echo.Faults(), f) || reference && fixtures.Has(gateway.Faults(), f)
 	if !ours {
 		return ""
 	}
@@ -260,7 +260,7 @@ func (g *ground) stop(ctx context.Context, names ...string) error { return g.flo
 func (g *ground) Start(context.Context) (names, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range g.scenario.Traffic {
-		port := portOf(p.Protocol)
+		port := behaviour.PortOf(p.Protocol)
 		switch p.Path {
 		case load.Service:
 			addr, ok := g.front().Addr(port)

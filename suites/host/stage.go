@@ -13,13 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -166,10 +164,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 		b.Topology = s.quick(b)
 		return b, ""
 	}
-	if why := unfit(b, sys); why != "" {
-		return b, why
-	}
-	return fit(b, sys), ""
+	return behaviour.Fit(b, sys)
 }
 
 // Lacks says what a behaviour takes that no host has; "" for nothing.
@@ -201,82 +196,6 @@ func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
 	}
 	t.Unready = min(t.Unready, 2*time.Second)
 	return t
-}
-
-// unfit says why a vendor's system can't be put to a behaviour.
-func unfit(b behaviour.Behaviour, sys *system.System) string {
-	t := b.Topology
-	switch {
-	case t.Role != "" && !slices.Contains(sys.Roles, t.Role):
-		return fmt.Sprintf("it is about a %s, and %s is none", t.Role, sys.Metadata.Name)
-	case t.Deadline > t.Grace || t.Hook > 0:
-		return "it sets the system's own times, which only the reference lets it do"
-	case b.Disrupt.Midway == disrupt.SigtermAgain && sys.Terminate[0].Signal == "":
-		return fmt.Sprintf("a second signal finds %s past what comes before the first one, and this is about how it serves from there on", sys.Metadata.Name)
-	default:
-		return ""
-	}
-}
-
-// fit is a behaviour with the times of a vendor's system, where that is ended,
-// and without the traffic that it does not claim to take.
-func fit(b behaviour.Behaviour, sys *system.System) behaviour.Behaviour {
-	var traffic []load.Profile
-	ends := !b.Topology.Behind
-	for _, p := range b.Traffic {
-		p.Protocol = instead(sys, p.Protocol)
-		if !claims(sys, p.Protocol) {
-			continue
-		}
-		if ends && b.Topology.Cut && p.Takes > b.Topology.Deadline {
-			p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
-		}
-		// What is asked for in both ways is asked once where they are one.
-		if i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() }); i >= 0 {
-			traffic[i].Rate = max(traffic[i].Rate, p.Rate)
-			continue
-		}
-		traffic = append(traffic, p)
-	}
-	if !ends {
-		return b.Carry(traffic)
-	}
-	t := &b.Topology
-	t.Role, t.MinDrain, t.Unready = system.Gateway, sys.Drain.MinDrain.D(), 0
-	t.Deadline, t.Grace = sys.Drain.Timeout.D(), sys.Drain.Grace.D()
-	if !slices.Contains(sys.Roles, system.Gateway) {
-		t.Role = ""
-	}
-	if b.Disrupt.Targets > 0 {
-		t.Replicas = max(sys.Instances, b.Disrupt.Targets)
-	}
-	return b.Carry(traffic)
-}
-
-// spoken are the features that a protocol is about, that of its port first.
-var spoken = map[load.Protocol][]spec.Feature{
-	load.HTTP1: {spec.HTTP1},
-	load.H2C:   {spec.H2C},
-	load.TLS1:  {spec.TLS},
-	load.H2:    {spec.TLS, spec.HTTP2},
-	load.TCP:   {spec.TCP},
-}
-
-// portOf is the name of the system's port that a protocol is spoken at.
-func portOf(p load.Protocol) string { return system.Port(spoken[p][0]) }
-
-// claims says whether a system takes what a protocol speaks.
-func claims(sys *system.System, p load.Protocol) bool {
-	return !slices.ContainsFunc(spoken[p], func(f spec.Feature) bool { return !sys.Claims(f) })
-}
-
-// instead is the protocol that is spoken to a system in the place of another:
-// HTTP/2 in TLS where it takes none without.
-func instead(sys *system.System, p load.Protocol) load.Protocol {
-	if p == load.H2C && !claims(sys, p) {
-		return load.H2
-	}
-	return p
 }
 
 // Describe says where the run takes place.

@@ -15,13 +15,47 @@ import (
 	"github.com/lastcall-dev/lastcall/systems"
 )
 
-// A vendor's gateway whose times are all the same keeps the recordings apart that
-// are about different clients; and what it does not name it is not asked for.
-func TestFitOfAVendor(t *testing.T) {
+// vendors is a gateway of somebody else, which is as the reference is.
+func vendors(t *testing.T) *system.System {
+	t.Helper()
 	sys, err := systems.Gateway()
 	if err != nil {
 		t.Fatal(err)
 	}
+	started := *sys.Host
+	started.Command = append([]string{"proxy"}, sys.Host.Command[1:]...)
+	sys.Host = &started
+	return sys
+}
+
+// The reference has the times of each recording, by its file too; a vendor's system
+// has its own.
+func TestFitTimes(t *testing.T) {
+	theirs := vendors(t)
+	ours, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := load.Profile{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: 14 * time.Second}
+	short := behaviour.Behaviour{Topology: behaviour.GatedShort, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{long}}
+	for name, c := range map[string]struct {
+		sys             *system.System
+		deadline, takes time.Duration
+	}{
+		"ours":   {ours, behaviour.GatedShort.Deadline, long.Takes},
+		"theirs": {theirs, 20 * time.Second, long.Takes + 20*time.Second - behaviour.GatedShort.Deadline},
+	} {
+		b, why := (&Stage{cfg: Config{System: c.sys}}).Fit(short)
+		if why != "" || b.Topology.Deadline != c.deadline || b.Traffic[0].Takes != c.takes {
+			t.Errorf("%s: %q, %s, %s", name, why, b.Topology.Deadline, b.Traffic[0].Takes)
+		}
+	}
+}
+
+// A vendor's gateway whose times are all the same keeps the recordings apart that
+// are about different clients; and what it does not name it is not asked for.
+func TestFitOfAVendor(t *testing.T) {
+	sys := vendors(t)
 	s := &Stage{cfg: Config{System: sys}}
 	seen := map[behaviour.Topology]string{}
 	for name, of := range map[string]behaviour.Topology{"gated": behaviour.Gated, "idle": behaviour.GatedIdle, "short": behaviour.GatedShort} {
@@ -120,7 +154,7 @@ func TestUnfit(t *testing.T) {
 		"the system's own times":             {behaviour.Behaviour{Topology: behaviour.Hooked, Disrupt: behaviour.DeleteEach}, plain, "own times"},
 		"a deadline beyond the grace period": {behaviour.Behaviour{Topology: behaviour.Exhausted, Disrupt: behaviour.DeleteEach}, plain, "own times"},
 	} {
-		if why := unfit(row.b, row.sys); (why == "") != (row.why == "") || !strings.Contains(why, row.why) {
+		if _, why := behaviour.Fit(row.b, row.sys); (why == "") != (row.why == "") || !strings.Contains(why, row.why) {
 			t.Errorf("%s: %q, want %q", name, why, row.why)
 		}
 	}

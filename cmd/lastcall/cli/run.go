@@ -17,6 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/text"
@@ -43,7 +46,7 @@ type RunRequest struct {
 	IPFamily   string
 	KubeProxy  string
 	Keep       bool
-	// System is what is tested on stage host; nil: the reference.
+	// System is what is tested on stages host and kind; nil: the reference.
 	System *system.System
 
 	// Labels and IDs are as they were given, Selected is what they select.
@@ -79,8 +82,9 @@ its own. With --stage host no cluster is needed and no container engine: what is
 ended are processes on this machine.
 
 On a cluster, the app that is ended is the suite's own: what is judged is the
-cluster around it. On the host it is the suite's reference, or your own system:
---system FILE (see lastcall system --help).
+cluster around it. On the host it is the suite's reference. With --system FILE
+(see lastcall system --help) it is your own system, as processes on the host, or
+with --stage kind as the pods of its manifests.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once.`,
@@ -89,6 +93,7 @@ kept and judged. The second ends the process at once.`,
   lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
   lastcall run --matrix diagonal
   lastcall run --stage host --system haproxy.yaml
+  lastcall run --stage kind --system systems/reference-gateway.yaml
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -115,7 +120,7 @@ kept and judged. The second ends the process at once.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made), cluster (--kubeconfig), or host (processes on this machine)")
-	f.StringVar(&file, "system", "", "`FILE` of the system to be tested; default is the suite's reference (--stage host)")
+	f.StringVar(&file, "system", "", "`FILE` of the system to be tested; default is the suite's reference (--stage host or kind)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
 	f.StringVar(&r.AgentImage, "agent-image", "", "image of the suite's agents, where the cluster has it under another name (--stage cluster)")
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
@@ -151,7 +156,6 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
-		needs(stageHost, "system")
 		config := kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}
 		if err := checkCluster(r.Nodes, config); err != nil {
 			bad = append(bad, err)
@@ -167,7 +171,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		}
 	case stageCluster:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
-		needs(stageHost, "system")
+		needs(stageHost+" or "+stageKind, "system")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
 		} else if err := checkKubeconfig(r.Kubeconfig); err != nil {
@@ -176,17 +180,16 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	case stageHost:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
 		needs(stageCluster, "kubeconfig", "agent-image")
-		if file != "" {
-			var err error
-			if r.System, err = system.Load(file); err != nil {
-				bad = append(bad, err)
-			}
-		}
-		if file != "" && fault != "" {
-			wrong("--fault breaks the suite's own reference: it can't be joined with --system")
-		}
 	default:
 		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
+	}
+	if file != "" {
+		var err error
+		if r.System, err = system.Load(file); err != nil {
+			bad = append(bad, err)
+		} else if fault != "" && !(r.System.Reference() && slices.Contains(r.System.Roles, system.Gateway)) {
+			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-gateway.yaml only")
+		}
 	}
 	if r.Profile != behaviour.CI && r.Profile != behaviour.FullSize {
 		wrong("--profile %q: it is %s or %s", r.Profile, behaviour.CI, behaviour.FullSize)
@@ -195,11 +198,14 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
 		wrong("--fault: %w", err)
 	}
+	if file != "" && fixtures.Has(slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults()), r.Fault) {
+		wrong("--fault %s breaks what --system is not: see lastcall list for the faults of a gateway", r.Fault)
+	}
 	switch r.Matrix = behaviour.Matrix(matrix); r.Matrix {
 	case behaviour.NoMatrix:
 	case behaviour.Diagonal, behaviour.Whole:
-		if fault != "" || r.Isolate {
-			wrong("--matrix takes all faults in turn: it can't be joined with --fault or --isolate")
+		if fault != "" || r.Isolate || file != "" {
+			wrong("--matrix takes all faults in turn: it can't be joined with --fault, --isolate or --system")
 		}
 	default:
 		wrong("--matrix %q: it is %s or %s", matrix, behaviour.Diagonal, behaviour.Whole)

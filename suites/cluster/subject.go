@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+)
+
+// The names of what belongs to such a system.
+const (
+	gateName     = "gateway"
+	backendName  = "backend"
+	systemSecret = "lastcall-system-tls"
+	systemConfig = "lastcall-system"
+	// serverName is the name that the clients in TLS ask for.
+	serverName = "lastcall.test"
+)
+
+// backends is how many apps stand behind a gateway, in one Service.
+const backends = 2
+
+// The backends' own times: they are not ended while anybody looks.
+const (
+	backendDrain    = time.Second
+	backendDeadline = 10 * time.Second
+	backendGrace    = 15 * time.Second
+)
+
+// subject is what a scenario ends, as the cluster knows it.
+type subject struct {
+	// deployment is the Deployment whose pods are ended, component their label, and
+	// container the one of them that a signal goes to; empty: they have one.
+	deployment, component, container string
+	// ports are where it is asked, by the names of a system's; none: at WorkPort.
+	ports []deploy.Port
+	// ca is what the certificate of its TLS is signed by, PEM.
+	ca string
+}
+
+// port is where a protocol is spoken, and its name in the Services.
+func (s subject) port(p load.Protocol) (name string, number int32) {
+	wanted := behaviour.PortOf(p)
+	for _, one := range s.ports {
+		if one.Name == wanted {
+			return one.Name, int32(one.Number)
+		}
+	}
+	return "work", deploy.WorkPort
+}
+
+// speaks says whether what is ended speaks a protocol.
+func (g *ground) speaks(p load.Protocol) bool {
+	return g.stage.cfg.System == nil || slices.ContainsFunc(g.subject.ports, func(one deploy.Port) bool { return one.Name == behaviour.PortOf(p) })
+}
+
+// nodePort is the node port of a Service that leads to where a protocol is spoken.
+func (s subject) nodePort(svc *corev1.Service, p load.Protocol) int32 {
+	_, number := s.port(p)
+	for _, one := range svc.Spec.Ports {
+		if one.Port == number {
+			return one.NodePort
+		}
+	}
+	return 0
+}
+
+// install puts a system up before two apps, and returns when its pods are ready.
+func (g *ground) install(ctx context.Context) error {
+	back := deploy.Echo{
+		Name: backendName, Replicas: backends, MinDrain: backendDrain, Unready: backendDrain,
+		Deadline: backendDeadline, Grace: backendGrace, Talks: true,
+		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
+	}
+	if err := deploy.Create(ctx, g.stage.cs, g.scope.Deployment(back), g.scope.Service(back, deploy.Plain)); err != nil {
+		return err
+	}
+	if _, err := g.scope.Ready(ctx, g.stage.cs, backendName, backends, upBudget); err != nil {
+		return fmt.Errorf("the backends: %w", err)
+	}
+	svc, err := g.stage.cs.CoreV1().Services(g.scope.Namespace).Get(ctx, backendName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the backends: %w", err)
+	}
+	sys := g.stage.cfg.System
+	place := g.place(svc.Spec.ClusterIP)
+	cert, err := g.stage.auth.Server(serverName)
+	if err != nil {
+		return err
+	}
+	config := map[string]string{}
+	if name, text, err := sys.RenderConfig(place); err != nil {
+		return err
+	} else if name != "" {
+		config[name] = text
+	}
+	if err := deploy.Create(ctx, g.stage.cs, g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)...); err != nil {
+		return err
+	}
+	objects, ended, err := sys.RenderManifests(place)
+	if err != nil {
+		return err
+	}
+	t := g.scenario.Topology
+	what := deploy.System{
+		Component: gateName, Objects: objects, Ended: ended, Container: sys.Cluster.Container,
+		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable,
+	}
+	made, err := g.scope.Prepare(what)
+	if err != nil {
+		return err
+	}
+	g.subject = subject{deployment: made.Deployment.Name, component: gateName, container: made.Container.Name, ca: string(cert.CA)}
+	for _, p := range []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.TCP} {
+		if number, ok := place.Ports[behaviour.PortOf(p)]; ok {
+			g.subject.ports = append(g.subject.ports, deploy.Port{Name: behaviour.PortOf(p), Number: number})
+		}
+	}
+	g.fronts.expect(made.Deployment.Name)
+	g.tellSubject(made)
+	return g.scope.Install(ctx, g.stage.cfg.Rest, what, made)
+}
+
+// place is where the system's pods stand.
+func (g *ground) place(backend string) system.Place {
+	t, sys := g.scenario.Topology, g.stage.cfg.System
+	all := "0.0.0.0"
+	if strings.Contains(backend, ":") {
+		all = "::"
+	}
+	p := sys.InPod(system.Place{
+		Name: sys.Metadata.Name, Namespace: g.scope.Namespace, Address: all, ServerName: serverName,
+		Backends: []system.Backend{{Name: backendName, Address: backend, HTTP: deploy.WorkPort, TCP: deploy.TalkPort}},
+		MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
+		Image: g.scope.Image, Ledger: g.stage.ledger(), Collector: g.stage.collector, CollectorSecret: ledgerSecret,
+		Secret: systemSecret, ConfigMap: systemConfig,
+	})
+	if f := g.scenario.Fault; fixtures.Has(gateway.Faults(), f) {
+		p.Fault = string(f)
+	}
+	return p
+}
+
+// tellSubject tells which container is the one that everything is about, and the
+// times that its manifest has.
+func (g *ground) tellSubject(made deploy.Installed) {
+	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+		"what": assertions.MarkSubject, "deployment": made.Deployment.Name, "container": made.Container.Name,
+	}})
+	t := g.scenario.Topology
+	attrs := map[string]string{"minDrain": t.MinDrain.String(), "timeout": t.Deadline.String()}
+	// What a manifest leaves open has the API's defaults (core/v1, PodSpec and Probe).
+	// One that has no readiness probe has no period, and the check says so.
+	seconds := func(n int32) string { return (time.Duration(n) * time.Second).String() }
+	attrs["grace"] = seconds(corev1.DefaultTerminationGracePeriodSeconds)
+	if s := made.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; s != nil {
+		attrs["grace"] = seconds(int32(*s))
+	}
+	if probe := made.Container.ReadinessProbe; probe != nil {
+		attrs["probe"], attrs["threshold"] = seconds(cmp.Or(probe.PeriodSeconds, 10)), fmt.Sprint(cmp.Or(probe.FailureThreshold, 3))
+	}
+	g.sink.Event(timeline.Event{Source: "manifest", Kind: timeline.Timers, Name: made.Deployment.Name, Attrs: attrs})
+}
+
+// fronts says which pod stood between a client and the one that answered it.
+type fronts struct {
+	mu         sync.Mutex
+	deployment string            // the system's; "" before it is installed
+	ours       map[string]bool   // its pods, by UID
+	at         map[string]string // their UID, by IP
+}
+
+// expect says of which Deployment the pods are.
+func (f *fronts) expect(deployment string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deployment, f.ours, f.at = deployment, map[string]bool{}, map[string]string{}
+}
+
+// note takes what the watch shows of a pod.
+func (f *fronts) note(e timeline.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deployment == "" {
+		return
+	}
+	if assertions.OwnedBy(e.Attrs["owner"], f.deployment) {
+		f.ours[e.Subject] = true
+	}
+	if ip := e.Attrs["ip"]; ip != "" && f.ours[e.Subject] {
+		f.at[ip] = e.Subject
+	}
+}
+
+// of is the pod at an address; "" where it is nobody's that we know.
+func (f *fronts) of(ip string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at[ip]
+}
+
+// emit takes what the clients see. Behind a gateway the answer names a backend, and
+// what is ended is the gateway: the sample is said to be of the instance that the
+// backend saw the request come from, or that was dialled.
+func (g *ground) emit(r timeline.Record, offset time.Duration) {
+	if s := r.Sample; s != nil && s.Server != "" && g.gates() {
+		s.Server = g.fronts.of(s.Via)
+		// A proxy may go out by another address than it is dialled at. (A node's name
+		// stands behind the @ of other streams.)
+		if _, uid, _ := strings.Cut(s.Stream, "@"); s.Server == "" && strings.HasPrefix(s.Stream, string(load.Direct)+"/") {
+			s.Server = uid
+		}
+	}
+	g.sink.Emit(r, offset)
+}
+
+// gates says whether what is ended stands before backends.
+func (g *ground) gates() bool { return g.stage.cfg.System != nil }
+
+// looks is what a scout asks for on a path.
+func (g *ground) looks(path load.Path) load.Profile {
+	p := load.Profile{Path: path, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}
+	if !g.gates() {
+		return p
+	}
+	for _, t := range g.scenario.Traffic {
+		switch t.Protocol {
+		case load.HTTP1, load.H2C, load.TLS1, load.H2:
+			p.Protocol = t.Protocol
+			return p
+		case load.TCP:
+			p.Protocol, p.Op, p.Takes = t.Protocol, load.Talk, 200*time.Millisecond
+		}
+	}
+	return p
+}
+
+// at is where a protocol is spoken at an IP.
+func (g *ground) at(ip string, p load.Protocol) string {
+	_, port := g.subject.port(p)
+	return net.JoinHostPort(ip, fmt.Sprint(port))
+}

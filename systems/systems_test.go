@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package systems
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+)
+
+// Every file here is what its format wants, with the manifests that it names.
+func TestFiles(t *testing.T) {
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	for _, path := range paths {
+		if _, err := system.Load(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The reference gateway's pods are ended by its manager, wherever their ledger goes.
+func TestReferenceGatewayAsPods(t *testing.T) {
+	sys, err := Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*system.Place){
+		"ours":   func(p *system.Place) { p.Ledger = "/var/lib/lastcall/r1" },
+		"theirs": func(p *system.Place) { p.Collector, p.CollectorSecret = "collector:7444", "ledger" },
+		"broken": func(p *system.Place) { p.Ledger, p.Fault = "/var/lib/lastcall/r1", "no-goaway" },
+	} {
+		p := sys.InPod(system.Place{
+			Address: "0.0.0.0", Backends: []system.Backend{{Name: "backend", Address: "10.0.0.1", HTTP: 8080, TCP: 9090}},
+			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Timeout.D(), Grace: sys.Drain.Grace.D(),
+			Image: "lastcall.dev/agent:test", Secret: "tls", ConfigMap: "config",
+		})
+		change(&p)
+		all, ended, err := sys.RenderManifests(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(all[ended].Object, &d, true); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		pod := d.Spec.Template.Spec
+		if *pod.TerminationGracePeriodSeconds != 30 || len(pod.Containers) != 2 || pod.Containers[0].Name != sys.Cluster.Container {
+			t.Errorf("%s: %+v", name, pod)
+		}
+		own, manager := pod.Containers[0], pod.Containers[1]
+		if own.Lifecycle.PreStop.HTTPGet == nil || manager.Lifecycle.PreStop.Exec == nil {
+			t.Errorf("%s: the hooks are %+v and %+v", name, own.Lifecycle, manager.Lifecycle)
+		}
+		args := strings.Join(own.Args, " ")
+		if got := strings.Contains(args, "--fault=no-goaway"); got != (p.Fault != "") {
+			t.Errorf("%s: %s", name, args)
+		}
+		if got := strings.Contains(args, "--ledger="); got != (p.Ledger != "") || got == strings.Contains(args, "--collector=") {
+			t.Errorf("%s: %s", name, args)
+		}
+		if !strings.Contains(args, "--admin=127.0.0.1:") || !strings.Contains(strings.Join(manager.Args, " "), "--at-most=25s") {
+			t.Errorf("%s: %s; %s", name, args, manager.Args)
+		}
+	}
+}
