@@ -27,6 +27,19 @@ func (i Instant) Known() bool { return i.Source != "" }
 // manager syncs after it.
 const kubeletWatch = 2 * time.Second
 
+// How well D is known of an instance that says nothing of it, by the kubelet's event
+// Killing. The kubelet tells that before it begins the preStop hook, or asks the
+// runtime for the signal (kuberuntime, killContainer), and not before it has heard of
+// the deletion, as our own watch does.
+const (
+	// watchSkew bounds how much earlier than ours another watch of the API server
+	// shows a change.
+	watchSkew = 100 * time.Millisecond
+	// stopsWithin bounds how long the runtime takes from there to the hook's begin, or
+	// to the signal.
+	stopsWithin = 200 * time.Millisecond
+)
+
 // Termination is the clock of one instance's end, as the design page names
 // its instants.
 type Termination struct {
@@ -57,7 +70,7 @@ type Termination struct {
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
 	aside := containersAside(tl)
-	exits := map[string][]Instant{}
+	exits, killing := map[string][]Instant{}, map[string][]timeline.Event{}
 	down := shutdowns(tl)
 	get := func(e timeline.Event) *Termination {
 		t := byUID[e.Subject]
@@ -93,6 +106,10 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			first(&t.Del, e, 0)
 			if s, err := strconv.Atoi(e.Attrs["grace"]); err == nil {
 				t.Grace = time.Duration(s) * time.Second
+			}
+		case timeline.ClusterEvent:
+			if e.Attrs["reason"] == "Killing" {
+				killing[e.Subject] = append(killing[e.Subject], e)
 			}
 		case timeline.DrainHook:
 			first(&get(e).Hook, e, 0)
@@ -136,8 +153,7 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			continue
 		}
 		if !t.Drain.Known() {
-			// The kubelet acts on the deletion that the watch shows us too.
-			t.Drain = Instant{At: t.Del.At, Err: kubeletWatch, Source: t.Del.Source + " (deletion)"}
+			t.Drain = drainOf(t.Del, killing[t.UID])
 		}
 		t.Kill = t.Del.At + t.Grace
 		// An exit before the deletion was a restart.
@@ -150,6 +166,21 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		out[i].LastNew = lastNew(tl, out[i].UID)
 	}
 	return out
+}
+
+// drainOf is D of an instance that said nothing of it: between its deletion and the
+// first event by which the kubelet tells that it ends a container of it. Without one,
+// the kubelet acts on the deletion that the watch shows us too.
+func drainOf(del Instant, killing []timeline.Event) Instant {
+	begin := del.At - del.Err - watchSkew
+	for _, e := range killing {
+		if e.At < begin {
+			continue // it was restarted before
+		}
+		half := (e.At + stopsWithin - begin) / 2
+		return Instant{At: begin + half, Err: half, Source: del.Source + " (deletion, and the kubelet's event Killing)"}
+	}
+	return Instant{At: del.At, Err: kubeletWatch, Source: del.Source + " (deletion)"}
 }
 
 // containersAside says of the event of a container whether it is another one than

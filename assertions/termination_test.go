@@ -9,6 +9,40 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
+// Who says nothing of its D has it between its deletion and the kubelet's word.
+func TestDrainOfABlackBox(t *testing.T) {
+	const uid = "uid-1"
+	killed := func(at time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.event(at, timeline.ClusterEvent, uid, map[string]string{"reason": "Killing", "message": "Stopping container proxy"})
+		}
+	}
+	for name, c := range map[string]struct {
+		more     []func(*scene)
+		from, to time.Duration
+	}{
+		"by its deletion alone":         {nil, 8 * sec, 12 * sec},
+		"by the kubelet":                {[]func(*scene){killed(10*sec + 300*time.Millisecond)}, 10*sec - watchSkew, 10*sec + 300*time.Millisecond + stopsWithin},
+		"the first of two containers":   {[]func(*scene){killed(10 * sec), killed(15 * sec)}, 10*sec - watchSkew, 10*sec + stopsWithin},
+		"a restart before":              {[]func(*scene){killed(4 * sec), killed(11 * sec)}, 10*sec - watchSkew, 11*sec + stopsWithin},
+		"a restart before, and no word": {[]func(*scene){killed(4 * sec)}, 8 * sec, 12 * sec},
+		"a busy kubelet":                {[]func(*scene){killed(14 * sec)}, 10*sec - watchSkew, 14*sec + stopsWithin},
+	} {
+		s := &scene{p: 3 * sec}
+		s.event(10*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		for _, add := range c.more {
+			add(s)
+		}
+		all := Terminations(&s.tl)
+		if len(all) != 1 {
+			t.Fatalf("%s: %d terminations", name, len(all))
+		}
+		if d := all[0].Drain; d.At-d.Err != c.from || d.At+d.Err != c.to {
+			t.Errorf("%s: D is in [%s, %s], want [%s, %s]", name, d.At-d.Err, d.At+d.Err, c.from, c.to)
+		}
+	}
+}
+
 // The end of an instance is that of its own container, not of one beside it.
 func TestExitOfTheSubject(t *testing.T) {
 	const uid = "uid-1"

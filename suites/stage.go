@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lastcall-dev/lastcall/fixtures/agentimage"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/kind/egress"
@@ -168,8 +169,13 @@ type kindStage struct {
 }
 
 func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
-	if sys := cfg.System; sys != nil && sys.Cluster == nil {
-		return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it, or use stage host", sys.Metadata.Name)}
+	if sys := cfg.System; sys != nil {
+		switch {
+		case sys.Cluster == nil:
+			return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it, or use stage host", sys.Metadata.Name)}
+		case !slices.Contains(sys.Roles, system.Gateway):
+			return nil, &UsageError{fmt.Errorf("system %s is no gateway, and this version tests no other system in a cluster: use stage host", sys.Metadata.Name)}
+		}
 	}
 	s := &kindStage{keep: cfg.Keep, captures: map[string]*egress.Capture{}}
 	defer func() {

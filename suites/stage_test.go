@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lastcall-dev/lastcall/kind"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // cluster35 is one that stands.
@@ -68,6 +69,32 @@ func TestRefusedBeforeTheCluster(t *testing.T) {
 		var usage *UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", version, err, want)
+		}
+	}
+}
+
+// A system that a cluster can't have is refused before anything else is looked at.
+func TestSystemsRefusedInACluster(t *testing.T) {
+	gate, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := systems.App()
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Cluster = gate.Cluster
+	bare := *gate
+	bare.Cluster = nil
+	for want, cfg := range map[string]Config{
+		"has no cluster part":     {Stage: StageKind, System: &bare},
+		"is no gateway":           {Stage: StageKind, System: app},
+		"on stages host and kind": {Stage: StageCluster, System: gate},
+	} {
+		_, err := OpenStage(t.Context(), cfg.withDefaults())
+		var usage *UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
