@@ -715,7 +715,12 @@ func TestLifecycleChecksOfAnEmptyRecording(t *testing.T) {
 // A stream to a pod that came later begins when it begins, and must then go on.
 func TestSilenceOfALatePod(t *testing.T) {
 	l := life{"uid-late", 60 * sec, 6 * sec, 8 * sec, 0}
-	late := func() *scene { return newLives(l).deleted(20*sec, l) }
+	// Another one was disturbed before it came.
+	late := func() *scene {
+		s := newLives(l).deleted(20*sec, l)
+		s.event(10*sec, timeline.Disruption, "uid-other", map[string]string{"what": "delete"})
+		return s
+	}
 	judge := func(s *scene) string {
 		s.tl.Sort()
 		return Silence(NewCase(&s.tl, s.p), "direct/http1/new/get", 25)
@@ -733,5 +738,19 @@ func TestSilenceOfALatePod(t *testing.T) {
 	s.tl.Samples = slices.DeleteFunc(s.tl.Samples, sent("direct/", "uid-late", 55*sec, 57*sec))
 	if judge(s) == "" {
 		t.Error("a gap in the stream to a late pod must be noticed")
+	}
+}
+
+// What a stream leaves out long before anything is disturbed hides nothing; what it
+// leaves out from just before on may.
+func TestSilenceInTheBaseline(t *testing.T) {
+	l := life{"uid-a", 20 * sec, 6 * sec, 8 * sec, 0}
+	for gap, noticed := range map[time.Duration]bool{15 * sec: false, 18 * sec: true, 21 * sec: true} {
+		s := newLives(l).deleted(20*sec, l)
+		s.tl.Samples = slices.DeleteFunc(s.tl.Samples, sent("direct/", "uid-a", gap, gap+2*sec))
+		s.tl.Sort()
+		if why := Silence(NewCase(&s.tl, s.p), "direct/http1/new/get", 25); (why != "") != noticed {
+			t.Errorf("from %s on: %q", gap, why)
+		}
 	}
 }

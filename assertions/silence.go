@@ -27,6 +27,9 @@ func Silence(c Case, key string, rate float64) string {
 	if end == 0 {
 		return ""
 	}
+	// The baseline has to be clean, and that is judged for itself: a hole in it, long
+	// before anything was disturbed, hides nothing of what came then.
+	from := max(c.Steady, c.Disturbed-time.Second)
 	ends := map[string]time.Duration{}
 	if strings.HasPrefix(key, "direct/") {
 		for _, t := range c.Terminations {
@@ -52,14 +55,14 @@ func Silence(c Case, key string, rate float64) string {
 	last := map[string]time.Duration{}
 	for _, s := range c.Timeline.Samples {
 		until, ok := ends[s.Stream]
-		if !ok || s.Start < c.Steady || s.Start > until {
+		if !ok || s.Start < from || s.Start > until {
 			continue
 		}
 		before, seen := last[s.Stream]
 		if !seen && late[s.Stream] {
 			before = s.Start
 		} else if !seen {
-			before = c.Steady
+			before = from
 		}
 		if s.Start-before > longest {
 			return fmt.Sprintf("%s: nothing was sent for %s", spoken(c, s.Stream), ms(s.Start-before))
