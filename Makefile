@@ -59,7 +59,7 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 		IFS=/ read -r k8s mode ip <<<"$$run"; dir=$(full_dir)/$$k8s-$$mode-$$ip; \
 		if [ -f $$dir/report.yaml ]; then echo "conformance-full: $$dir has its report"; continue; fi; \
 		[ ! -e $$dir ] || mv $$dir $$dir.stopped-$$(date -u +%Y%m%dT%H%M%SZ); \
-		bin/lastcall run --stage kind --profile $(PROFILE) --k8s $$k8s --kube-proxy $$mode --ip $$ip --nodes $(NODES) --name $(NAME)-full --out $$dir $(ARGS) || failed=1; \
+		bin/lastcall run --stage kind --profile $(PROFILE) --k8s $$k8s --kube-proxy $$mode --ip $$ip --nodes $(NODES) --name full-$(NAME) --out $$dir $(ARGS) || failed=1; \
 		[ -f $$dir/report.yaml ] || exit 2; \
 	done; \
 	bin/lastcall report compare --propagation --picture $(full_dir)/propagation.png $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))) > $(full_dir)/propagation.md; \
