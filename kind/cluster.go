@@ -239,6 +239,25 @@ func (c *Cluster) LoadArchive(ctx context.Context, archive string) error {
 	})
 }
 
+// HasImages says which of the images the engine does not have, and how it gets them.
+func HasImages(ctx context.Context, images []string) error {
+	if len(images) == 0 {
+		return nil
+	}
+	if _, err := docker.Ask(ctx); err != nil {
+		return err
+	}
+	for _, image := range images {
+		if _, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}}", image); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("the container engine has no image %s: pull or build it there, or make it of the program that the host stage starts (lastcall system image FILE)", image)
+		}
+	}
+	return nil
+}
+
 // LoadImage loads an image that the engine has into every node.
 func (c *Cluster) LoadImage(ctx context.Context, image string) error {
 	dir, err := os.MkdirTemp("", "lastcall-image-")

@@ -198,6 +198,11 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		return nil, &UsageError{err}
 	}
 	// What can go wrong without a cluster goes wrong before there is one.
+	if cfg.System != nil {
+		if err := kind.HasImages(ctx, cfg.System.Cluster.Images); err != nil {
+			return nil, &UsageError{fmt.Errorf("cluster.images of system %s: %w", cfg.System.Metadata.Name, err)}
+		}
+	}
 	image, err := buildAgent(ctx)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package systems
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,44 @@ func TestReferenceGatewayAsPods(t *testing.T) {
 		}
 		if !strings.Contains(args, "--admin=127.0.0.1:") || !strings.Contains(strings.Join(manager.Args, " "), "--at-most=25s") {
 			t.Errorf("%s: %s; %s", name, args, manager.Args)
+		}
+	}
+}
+
+// Proxies as pods: each with its image, the suite's certificate and configuration, and
+// an admin listener that nobody outside of the pod reaches.
+func TestProxiesAsPods(t *testing.T) {
+	for _, name := range []string{"envoy", "envoy-naive", "haproxy", "haproxy-naive"} {
+		sys, err := system.Load(name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := sys.InPod(system.Place{
+			Address: "0.0.0.0", Backends: []system.Backend{{Name: "backend", Address: "10.0.0.1", HTTP: 8080, TCP: 9090}},
+			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Timeout.D(), Grace: sys.Drain.Grace.D(),
+			Image: "lastcall.dev/agent:test", Secret: "tls", ConfigMap: "config",
+		})
+		_, config, err := sys.RenderConfig(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port, ok := p.Ports["admin"]; ok && !strings.Contains(config, fmt.Sprintf("127.0.0.1:%d", port)) && !strings.Contains(config, fmt.Sprintf(`"127.0.0.1", "port_value": %d`, port)) {
+			t.Errorf("%s: its admin port %d is not on the loopback: %s", name, port, config)
+		}
+		all, ended, err := sys.RenderManifests(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(all[ended].Object, &d, true); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		own := d.Spec.Template.Spec.Containers[0]
+		if own.Name != sys.Cluster.Container || own.Image != sys.Cluster.Images[0] {
+			t.Errorf("%s: %s of %s, which is not what cluster has", name, own.Name, own.Image)
+		}
+		if hooked := own.Lifecycle != nil; hooked == strings.HasSuffix(name, "-naive") {
+			t.Errorf("%s: its hooks are %+v", name, own.Lifecycle)
 		}
 	}
 }

@@ -3,15 +3,19 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/fixtures/programimage"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -25,7 +29,7 @@ system: lastcall run --stage host --system FILE.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSystemInit(), newSystemCheck(), newSystemSchema())
+	cmd.AddCommand(newSystemInit(), newSystemCheck(), newSystemImage(), newSystemSchema())
 	return cmd
 }
 
@@ -107,6 +111,69 @@ Exit codes: 0 nothing is wrong; 2 something is.`,
 			return errors.Join(bad...)
 		},
 	}
+}
+
+func newSystemImage() *cobra.Command {
+	return &cobra.Command{
+		Use:   "image FILE",
+		Short: "Pack the program that a system file starts into a container image",
+		Long: `Make an image of the program of host.command, as it is installed on this machine:
+the program, its loader and its libraries, and nothing else. It is called what
+cluster.images names first, its stop signal is the signal of terminate, and the
+container engine has it then, so that the system can be run as pods:
+lastcall run --stage kind --system FILE. Who has an image of their own names that.`,
+		Example: `  lastcall system image systems/haproxy.yaml
+  lastcall run --stage kind --system systems/haproxy.yaml`,
+		Args: one("file", "the system file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := system.Load(args[0])
+			if err != nil {
+				return err
+			}
+			o, err := imageOf(s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if _, err := docker.Ask(cmd.Context()); err != nil {
+				return err
+			}
+			archive, err := os.CreateTemp("", "lastcall-image-*.tar")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(archive.Name())
+			if err := errors.Join(programimage.Write(cmd.Context(), o, archive), archive.Close()); err != nil {
+				return err
+			}
+			if _, err := docker.Output(cmd.Context(), "load", "--input", archive.Name()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: the container engine has %s, of %s\n", o.Ref, o.Program)
+			return err
+		},
+	}
+}
+
+// imageOf is what the image of a system's program is made of.
+func imageOf(s *system.System) (programimage.Options, error) {
+	if s.Host == nil || s.Cluster == nil || len(s.Cluster.Images) == 0 {
+		return programimage.Options{}, errors.New("it takes host.command, whose program goes into the image, and cluster.images, which says what the image is called")
+	}
+	sample, err := s.Sample()
+	if err != nil {
+		return programimage.Options{}, err
+	}
+	o := programimage.Options{Ref: s.Cluster.Images[0]}
+	if o.Program, err = exec.LookPath(sample.Command[0]); err != nil {
+		return programimage.Options{}, fmt.Errorf("host.command: %w (%s)", err, cmp.Or(s.Host.Needs, "install it"))
+	}
+	for _, step := range s.Terminate {
+		if step.Signal != "" {
+			o.StopSignal = "SIG" + step.Signal
+			break
+		}
+	}
+	return o, nil
 }
 
 func newSystemSchema() *cobra.Command {

@@ -126,3 +126,30 @@ func TestSystemSchema(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
+
+// An image is made of the program that the host stage starts, for who has one.
+func TestSystemImage(t *testing.T) {
+	dir := t.TempDir()
+	text, err := said(t, "init")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := "\ncluster: {manifests: [pods.yaml], images: [example.com/my-proxy:1]}\n"
+	pods := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: my-proxy}}`
+	if err := os.WriteFile(filepath.Join(dir, "pods.yaml"), []byte(pods), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"no-cluster":  {text, "cluster.images"},
+		"no-program":  {text + cluster, "my-proxy in the PATH"},
+		"no-manifest": {text + strings.Replace(cluster, "pods", "none", 1), "none.yaml"},
+	} {
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := said(t, "image", file); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
