@@ -42,7 +42,11 @@ define run
 		echo 'make $@: no container engine answers here; run `make engine`, point DOCKER_HOST at one that does, or use STAGE=host' >&2; exit 2; \
 	fi; \
 	$(MAKE) --no-print-directory bin/lastcall || exit; \
-	if [ "$$stage" = kind ]; then set -- $(cluster); else set --; fi; \
+	case $$stage in \
+		kind) set -- $(cluster);; \
+		cluster) [ -n "$$KUBECONFIG" ] || { echo 'make $@: STAGE=cluster is the cluster of the file that KUBECONFIG names, and it names none' >&2; exit 2; }; set -- --kubeconfig "$$KUBECONFIG";; \
+		*) set --;; \
+	esac; \
 	set -x; bin/lastcall run --stage $$stage $(1) "$$@" $(ARGS)
 endef
 

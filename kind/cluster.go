@@ -127,15 +127,6 @@ func (c *Cluster) ServiceSubnets() []netip.Prefix { return slices.Clone(c.record
 // Nodes are the cluster's nodes, control plane first.
 func (c *Cluster) Nodes() []Node { return slices.Clone(c.nodes) }
 
-// NodeAddresses are all addresses of all nodes, in the order of Nodes.
-func (c *Cluster) NodeAddresses() []netip.Addr {
-	var list []netip.Addr
-	for _, node := range c.nodes {
-		list = append(list, node.Addresses...)
-	}
-	return list
-}
-
 // NodeSubnets are the ranges of the cluster's docker network.
 func (c *Cluster) NodeSubnets(ctx context.Context) ([]netip.Prefix, error) {
 	lines, err := docker.Lines(ctx, "network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}}\n{{end}}", c.Network())

@@ -145,3 +145,30 @@ func TestRoomFor(t *testing.T) {
 		t.Errorf("a folder that is not on this machine: %v", err)
 	}
 }
+
+// Two runs in one cluster would remove each other's namespaces.
+func TestHold(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	r := record{Name: "a"}
+	if err := r.claim(); err != nil {
+		t.Fatal(err)
+	}
+	first, second := &Cluster{record: r}, &Cluster{record: r}
+	release, err := first.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Hold(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", os.Getpid())) {
+		t.Errorf("held twice: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := second.Hold()
+	if err != nil {
+		t.Fatalf("it was given back: %v", err)
+	}
+	if err := again(); err != nil {
+		t.Error(err)
+	}
+}

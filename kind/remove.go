@@ -38,6 +38,11 @@ func Down(ctx context.Context, name string) error {
 // kubeconfigs. The user's own clusters and their network stay.
 func Cleanup(ctx context.Context) ([]string, error) {
 	if _, err := docker.Ask(ctx); err != nil {
+		// A cluster's folder is the first thing of it and the last: where there is
+		// none, no engine is missed.
+		if left, rerr := recorded(); errors.Is(err, docker.ErrNoEngine) && rerr == nil && len(left) == 0 {
+			return nil, nil
+		}
 		return nil, err
 	}
 	names, err := ours(ctx)

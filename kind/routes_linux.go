@@ -5,8 +5,8 @@ package kind
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -58,6 +58,9 @@ func OuterInterfaces() ([]string, error) {
 	return names, nil
 }
 
+// ownBridge is what our bridges are called: nobody else's has twelve such digits.
+var ownBridge = regexp.MustCompile("^" + bridgePrefix + "[0-9a-f]{12}$")
+
 // removeBridges deletes the bridges of ours that docker knows nothing of any
 // more, because its own memory was lost. It names them.
 func removeBridges() ([]string, error) {
@@ -68,7 +71,7 @@ func removeBridges() ([]string, error) {
 	var removed []string
 	for _, link := range links {
 		name := link.Attrs().Name
-		if link.Type() != "bridge" || !strings.HasPrefix(name, bridgePrefix) {
+		if link.Type() != "bridge" || !ownBridge.MatchString(name) {
 			continue
 		}
 		if err := netlink.LinkDel(link); err != nil {

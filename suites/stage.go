@@ -123,13 +123,16 @@ func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 			return nil, err
 		}
 		image = built.Ref
-		cfg.Say("the agent's image is %s; the cluster's nodes need it: kind load image-archive %s", image, built.Archive)
+		cfg.Say("the agent's image is %s; the cluster's nodes need it, and it is in %s", image, built.Archive)
 	}
 	id, err := runID()
 	if err != nil {
 		return nil, err
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(contextOf(cfg.Kubeconfig), "kind-"), "@")
+	name, isKind := strings.CutPrefix(contextOf(cfg.Kubeconfig), "kind-")
+	if !isKind {
+		name = ""
+	}
 	cfg.Say("opening the cluster of %s", cfg.Kubeconfig)
 	return cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image, KindName: name})
 }
@@ -160,6 +163,7 @@ func contextOf(kubeconfig string) string {
 type kindStage struct {
 	*cluster.Stage
 	cluster  *kind.Cluster
+	release  func() error // gives the cluster back, for another run
 	made     bool
 	keep     bool
 	before   egress.Counters
@@ -208,9 +212,12 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		return nil, err
 	}
 	if stands {
+		if s.release, err = s.cluster.Hold(); err != nil {
+			return nil, &UsageError{err}
+		}
 		cfg.Say("using the cluster %s that stands", wanted.Name)
 		// A run that was killed left its namespaces, and its agents hold ports of
-		// the nodes: no two runs can be in one cluster of ours at once.
+		// the nodes.
 		left, err := cluster.Cleanup(ctx, s.cluster.Kubeconfig())
 		if err != nil {
 			return nil, err
@@ -224,6 +231,9 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 			return nil, &UsageError{err}
 		}
 		s.made = true
+		if s.release, err = s.cluster.Hold(); err != nil {
+			return nil, err
+		}
 		cfg.Say("cluster %s is up after %s", wanted.Name, time.Since(began).Round(time.Second))
 	}
 	if err := s.watch(ctx); err != nil {
@@ -250,14 +260,16 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		return nil, err
 	}
 	s.Stage, err = cluster.Open(ctx, cluster.Config{
-		Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Name(), Nodes: shell{},
-		// On Linux the engine's bridge is this machine's own; elsewhere it is
-		// inside of a virtual machine.
-		Reachable: runtime.GOOS == "linux",
+		Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Network(), Nodes: shell{},
+		Reachable: bridged(),
 		System:    cfg.System,
 	})
 	return s, err
 }
+
+// bridged says whether the nodes of clusters of ours can be dialled from here: on Linux
+// the engine's bridge is this machine's own; elsewhere it is inside of a virtual machine.
+func bridged() bool { return runtime.GOOS == "linux" }
 
 // shell runs commands in nodes that are containers.
 type shell struct{}
@@ -364,6 +376,10 @@ func (s *kindStage) down(ctx context.Context) error {
 	s.captures = nil
 	if s.made && !s.keep {
 		errs = append(errs, kind.Down(ctx, s.cluster.Name()))
+	}
+	if s.release != nil {
+		errs = append(errs, s.release())
+		s.release = nil
 	}
 	return errors.Join(errs...)
 }

@@ -32,5 +32,8 @@ func Cleanup(ctx context.Context, kubeconfig string) ([]string, error) {
 	for _, n := range list.Items {
 		names = append(names, "namespace "+n.Name)
 	}
-	return names, deploy.Remove(ctx, cs, "", downBudget)
+	if err := deploy.Remove(ctx, cs, "", downBudget); err != nil {
+		return nil, err
+	}
+	return names, nil
 }

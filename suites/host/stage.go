@@ -71,6 +71,9 @@ type certificates struct {
 
 // Open prepares the stage. Nothing runs yet.
 func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("the host stage needs Linux, where each instance has an address of its own in 127.0.0.0/8, and this is %s: use --stage cluster", runtime.GOOS)
+	}
 	if cfg.Lag == 0 {
 		cfg.Lag = DefaultLag
 	}
