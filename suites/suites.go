@@ -141,9 +141,15 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	if err != nil {
 		bugs = append(bugs, err)
 	}
+	if _, err := c.carried(selected); err != nil {
+		bugs = append(bugs, err)
+	}
 	fault, err := fixtures.Find(behaviour.Faults(), c.Fault)
 	if err != nil {
 		bugs = append(bugs, err)
+	}
+	if why := c.unbroken(fault); fault != "" && why != "" {
+		bugs = append(bugs, fmt.Errorf("fault %s on stage %s: %s", fault, c.Stage, why))
 	}
 	if err := errors.Join(bugs...); err != nil {
 		return nil, "", &UsageError{err}
@@ -245,11 +251,17 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 	}
 	// Whatever stands under that name may be another cluster than that of the
 	// recordings: each is held against it.
-	stage, whole := cache.Whole(behaviour.Plan(selected, how))
+	carried, err := cfg.carried(selected)
+	if err != nil {
+		return nil, &UsageError{err}
+	}
+	stage, whole := cache.Whole(behaviour.Plan(carried, how))
 	if !whole || clusterStands(ctx, cfg.Name) {
 		if stage, err = open(ctx, cfg); err != nil {
 			return nil, err
 		}
+	} else {
+		selected = carried // the kept recordings' stage can't say what it lacks
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
 		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache, Price: price(cfg.Stage),

@@ -184,22 +184,17 @@ func (r *Recorder) Done(id string) <-chan struct{} {
 // What was recorded stays in the report's directory whatever happens.
 func (r *Recorder) Record(ctx context.Context) error {
 	start := time.Now()
-	if err := os.MkdirAll(filepath.Join(r.cfg.Dir, v1alpha1.HistoryDir), 0o755); err != nil {
-		return fmt.Errorf("the report's directory: %w", err)
-	}
-	if _, err := os.Stat(filepath.Join(r.cfg.Dir, runFile)); err == nil {
-		return fmt.Errorf("%s already holds a run: nothing that was recorded is written over", r.cfg.Dir)
-	}
-	env, err := r.cfg.Stage.Describe(ctx)
+	env, err := r.begin(ctx)
 	if err != nil {
-		return fmt.Errorf("describing the stage: %w", err)
+		// Who waits for a recording hears that there is none.
+		for _, done := range r.done {
+			close(done)
+		}
+		_, cerr := r.closeStage(ctx)
+		return errors.Join(err, cerr)
 	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
 	_, stolenBefore, allBefore := cpuTime()
-	r.run.Report.Environment = env
-	if err := r.save(); err != nil {
-		return err
-	}
 	watching, unwatch := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.stolen.watch(watching) })
@@ -207,9 +202,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 	unwatch()
 	watch.Wait()
 	r.say("", "removing what the run made", 0, 0, 0)
-	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
-	defer cancel()
-	egress, err := r.cfg.Stage.Close(cleanup)
+	egress, err := r.closeStage(ctx)
 	r.run.Report.Egress = egress
 	if err != nil {
 		r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
@@ -220,8 +213,31 @@ func (r *Recorder) Record(ctx context.Context) error {
 	env.Load.End = loadAverage()
 	_, stolen, all := cpuTime()
 	env.Load.Stolen = portion(stolen-stolenBefore, all-allBefore)
+	r.run.Report.Environment = env
 	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
 	return r.save()
+}
+
+// begin makes the report's directory, and says there where the run takes place.
+func (r *Recorder) begin(ctx context.Context) (env v1alpha1.Environment, err error) {
+	if err := os.MkdirAll(filepath.Join(r.cfg.Dir, v1alpha1.HistoryDir), 0o755); err != nil {
+		return env, fmt.Errorf("the report's directory: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.cfg.Dir, runFile)); err == nil {
+		return env, fmt.Errorf("%s already holds a run: nothing that was recorded is written over", r.cfg.Dir)
+	}
+	if env, err = r.cfg.Stage.Describe(ctx); err != nil {
+		return env, fmt.Errorf("describing the stage: %w", err)
+	}
+	r.run.Report.Environment = env
+	return env, r.save()
+}
+
+// closeStage removes what the stage made, also when the run was cancelled.
+func (r *Recorder) closeStage(ctx context.Context) (*v1alpha1.Egress, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBudget)
+	defer cancel()
+	return r.cfg.Stage.Close(ctx)
 }
 
 func (r *Recorder) save() error {

@@ -5,13 +5,16 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
 )
 
 // agentBinary is where the agent's image has it.
@@ -40,12 +43,25 @@ func (g *ground) signalInside(ctx context.Context, podUID, signal string) error 
 		}
 		var said bytes.Buffer
 		err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &said, Stderr: &said})
-		// A SIGKILL may end the container before the command's own end is
-		// told: whether it hit is seen by the restart that is waited for.
-		if err != nil && signal != "KILL" {
+		if err != nil && !(signal == "KILL" && endedByKill(err)) {
 			return fmt.Errorf("signal %s in %s: %w: %s", signal, p.Name, err, strings.TrimSpace(said.String()))
 		}
 		return nil
 	}
 	return fmt.Errorf("no pod of %s has the UID %s", g.scope.Namespace, podUID)
 }
+
+// endedByKill says whether a command failed as one does that ends its own container
+// before its end is told: whether the signal hit is seen by the restart that is
+// waited for. What kept it from being run at all is not of that kind.
+func endedByKill(err error) bool {
+	var refused apierrors.APIStatus
+	if errors.As(err, &refused) || strings.Contains(err.Error(), "unable to upgrade connection") {
+		return false
+	}
+	var exit utilexec.ExitError
+	return !errors.As(err, &exit) || exit.ExitStatus() == killedStatus
+}
+
+// killedStatus is what a shell says of what SIGKILL ended: 128 + 9.
+const killedStatus = 137

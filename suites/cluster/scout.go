@@ -48,7 +48,8 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	if err != nil {
 		return err
 	}
-	looks := load.NewFlows(ctx, probe.Generator{}, func(r timeline.Record) {
+	// They end with the scenario, whatever becomes of the waiting below.
+	looks := load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) {
 		g.emit(r, 0)
 		if r.Sample != nil {
 			seen.note(*r.Sample)

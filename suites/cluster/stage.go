@@ -27,7 +27,6 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
-	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -244,8 +243,11 @@ func (s *Stage) rejoin(ctx context.Context) error {
 	if node == "" {
 		return nil
 	}
-	s.backstage[node].close()
-	delete(s.backstage, node)
+	// Where this failed before, there is no old one any more.
+	if a := s.backstage[node]; a != nil {
+		a.close()
+		delete(s.backstage, node)
+	}
 	told := s.router.pods()
 	up, err := s.shared.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
 	if err != nil {
@@ -347,53 +349,12 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 
 // lack says why the stage can't carry a behaviour; "" if it can.
 func (s *Stage) lack(b behaviour.Behaviour) string {
-	if why := s.lackOfRole(b); why != "" {
+	if why := Lacks(b, s.cfg.System, s.cfg.Ours, s.cfg.Reachable); why != "" {
 		return why
-	}
-	if b.Disrupt.NodeWide() && !s.cfg.Ours {
-		return "it touches nodes or the control plane, which the suite does on clusters that it made only"
-	}
-	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !s.cfg.Reachable {
-		return "its clients are outside the cluster, and no node's address can be reached from here"
 	}
 	for _, need := range b.Needs {
 		if why := s.lacks[need]; why != "" {
 			return why
-		}
-	}
-	return ""
-}
-
-// lackOfRole says why what is under test can't be put to a behaviour here.
-func (s *Stage) lackOfRole(b behaviour.Behaviour) string {
-	t, sys := b.Topology, s.cfg.System
-	switch {
-	case sys == nil && t.Role != "":
-		return fmt.Sprintf("it is about a %s: put one up with --system (systems/reference-gateway.yaml is the reference's), or use stage host", t.Role)
-	case sys == nil:
-		return ""
-	case t.Behind:
-		return "it ends the backends, each of which has to come back at its old address: pods don't, and this version puts no other network before them. Stage host does"
-	case strings.HasPrefix(b.ID, "endpoints."):
-		return "it is about the cluster's service network, which is put to it with the reference app: leave --system out"
-	case b.Disrupt.Midway == disrupt.SigtermAgain:
-		return "it sends a second signal, and where a hook begins the drain that is the first one"
-	case b.Disrupt.Midway == disrupt.ControlPlaneOutage, b.Disrupt.Kind == disrupt.NodeShutdown:
-		return "it is held to the reference app's own times, or ends the backends with their node: leave --system out"
-	case b.Disrupt.Kind == disrupt.DrainCall:
-		return "it looks at a liveness probe of a second, and a manifest has its own"
-	case t.Budget > 0:
-		return "it is about evictions and their budget, which this version puts the reference app to only"
-	case t.Apart:
-		return "it places the pods apart, which this version does with the reference app only"
-	case b.Disrupt.Kind == disrupt.Intrude, slices.Contains(b.Needs, spec.LBHealth):
-		return "it asks the instances themselves for their health, or tries their admin listeners, which this version does on stage host only"
-	}
-	for _, need := range b.Needs {
-		if slices.Contains(system.Features(), need) {
-			if why := sys.Lacks(need); why != "" {
-				return why
-			}
 		}
 	}
 	return ""

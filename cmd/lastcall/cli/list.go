@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
 	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -195,11 +197,19 @@ func joined[T ~string](all []T) string {
 	return strings.Join(out, ", ")
 }
 
-// stages are those that carry a behaviour.
+// stages are those that carry a behaviour, of a gateway the reference's own where it
+// takes one. A cluster of others shows its nodes to nobody.
 func stages(b behaviour.Behaviour) []string {
 	var out []string
-	if b.Topology.Role == "" {
-		out = append(out, stageKind, stageCluster)
+	var sys *system.System
+	if b.Topology.Role == system.Gateway {
+		sys = &system.System{Roles: []system.Role{system.Gateway}, Features: system.Features()}
+	}
+	if cluster.Lacks(b, sys, true, true) == "" {
+		out = append(out, stageKind)
+	}
+	if cluster.Lacks(b, nil, false, false) == "" {
+		out = append(out, stageCluster)
 	}
 	if host.Lacks(b) == "" {
 		out = append(out, stageHost)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+)
+
+// speechless is a stage that can't say where it is.
+type speechless struct{ closed bool }
+
+var errSpeechless = errors.New("nobody answers")
+
+func (*speechless) Fit(b Behaviour) (Behaviour, string) { return b, "" }
+
+func (*speechless) Describe(context.Context) (v1alpha1.Environment, error) {
+	return v1alpha1.Environment{}, errSpeechless
+}
+
+func (*speechless) Open(context.Context, Scenario, *Sink) (Ground, error) {
+	return nil, errors.New("it was opened all the same")
+}
+
+func (s *speechless) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	s.closed = ctx.Err() == nil
+	return nil, nil
+}
+
+// A run that breaks before its first recording leaves nothing standing, and nobody
+// waits for what will not come; also where it was stopped meanwhile.
+func TestABrokenBeginningIsAnEnd(t *testing.T) {
+	stage := &speechless{}
+	r := &Recorder{cfg: Config{Stage: stage, Dir: t.TempDir()}, done: map[string]chan struct{}{}, ended: map[string]bool{}}
+	r.run.Plan = []Scenario{{Name: "one", Behaviours: []string{"a"}, Disrupt: disrupt.Disruption{Kind: disrupt.Delete, Targets: 1}}}
+	r.done["one"] = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Record(ctx); !errors.Is(err, errSpeechless) {
+		t.Error(err)
+	}
+	select {
+	case <-r.Done("a"):
+	default:
+		t.Error("who waits for the recording waits on")
+	}
+	if !stage.closed {
+		t.Error("the stage stands, or was closed with a context that is over")
+	}
+
+	// What was recorded is never written over.
+	again := &Recorder{cfg: Config{Stage: stage, Dir: r.cfg.Dir}}
+	if err := writeJSON(filepath.Join(r.cfg.Dir, runFile), Run{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Record(t.Context()); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+		t.Error(err)
+	}
+}

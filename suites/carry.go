@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
+	"github.com/lastcall-dev/lastcall/suites/host"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// lacks says what keeps the stage from carrying a behaviour, as far as that is known
+// before there is one; "" for nothing.
+func (c Config) lacks(b behaviour.Behaviour) string {
+	switch c.Stage {
+	case StageHost:
+		return host.Lacks(b)
+	case StageKind:
+		return cluster.Lacks(b, c.System, true, bridged())
+	case StageCluster:
+		return cluster.Lacks(b, c.System, false, false)
+	}
+	return ""
+}
+
+// carried are the behaviours that the stage may carry. Where it is none of them, the
+// error says why not, and a cluster need not be made to find out.
+func (c Config) carried(selected []behaviour.Behaviour) ([]behaviour.Behaviour, error) {
+	var out []behaviour.Behaviour
+	var reasons []string
+	ids := map[string][]string{}
+	for _, b := range selected {
+		why := c.lacks(b)
+		if why == "" {
+			out = append(out, b)
+			continue
+		}
+		if !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		ids[why] = append(ids[why], b.ID)
+	}
+	if len(out) > 0 || len(selected) == 0 {
+		return out, nil
+	}
+	var lines []error
+	for _, why := range reasons {
+		lines = append(lines, fmt.Errorf("stage %s can't carry %s: %s", c.Stage, strings.Join(ids[why], ", "), why))
+	}
+	return nil, errors.Join(lines...)
+}
+
+// unbroken says why a fault would be switched on nowhere: a run that passes with it
+// would have shown nothing; "" where something has it.
+func (c Config) unbroken(f spec.Fault) string {
+	app, gate := fixtures.Has(echo.Faults(), f), fixtures.Has(gateway.Faults(), f)
+	network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
+	switch {
+	case c.Stage == StageHost && (network || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
+		return "it breaks what only a cluster has: use stage kind"
+	case c.System != nil && !c.System.Reference() && (app || gate):
+		return "it breaks the suite's own reference, which a system of others is not"
+	case c.System != nil && (app || network) && !gate:
+		return "it breaks what the reference gateway is not: leave the system out"
+	case c.Stage != StageHost && c.System == nil && gate && !app:
+		return "it breaks the reference gateway, which is not there: put it up with --system systems/reference-gateway.yaml, or use stage host"
+	}
+	return ""
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/systems"
+)
+
+// A request that a stage can't carry is refused while nothing stands, and says why.
+func TestRefusedAsNobodyCarriesIt(t *testing.T) {
+	gate, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := *gate
+	theirs.Host = &system.Host{Command: []string{"proxy"}}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want string // part of the error; "" for none
+	}{
+		"a gateway's behaviour":             {Config{Stage: StageKind, Behaviours: []string{"h2.goaway"}}, "stage kind can't carry h2.goaway: it is about a gateway: put one up with --system"},
+		"the same with a gateway":           {Config{Stage: StageKind, Behaviours: []string{"h2.goaway"}, System: gate}, ""},
+		"beside one that it carries":        {Config{Stage: StageKind, Behaviours: []string{"h2.goaway", "pod.inflight-completes"}}, ""},
+		"a cluster's on a host":             {Config{Stage: StageHost, Behaviours: []string{"pod.node-shutdown"}}, "stage host can't carry pod.node-shutdown"},
+		"nodes that are not ours":           {Config{Stage: StageCluster, Behaviours: []string{"rollout.control-plane-down"}}, "on clusters that it made only"},
+		"a fault of the app":                {Config{Stage: StageKind, Fault: "exit-on-sigterm"}, ""},
+		"a gateway's fault without one":     {Config{Stage: StageKind, Fault: "no-goaway"}, "fault no-goaway on stage kind: it breaks the reference gateway, which is not there"},
+		"a gateway's fault with one":        {Config{Stage: StageKind, Fault: "no-goaway", System: gate}, ""},
+		"a gateway's fault on a host":       {Config{Stage: StageHost, Fault: "no-goaway"}, ""},
+		"a fault of a system of others":     {Config{Stage: StageHost, Fault: "no-goaway", System: &theirs}, "which a system of others is not"},
+		"an app's fault with a gateway":     {Config{Stage: StageKind, Fault: "exit-on-sigterm", System: gate}, "leave the system out"},
+		"a cluster's fault on a host":       {Config{Stage: StageHost, Fault: "slices-keep-gone"}, "what only a cluster has"},
+		"a disrupter's fault on a host":     {Config{Stage: StageHost, Fault: "rushes-rollout"}, "what only a cluster has"},
+		"the disrupter's that a host knows": {Config{Stage: StageHost, Fault: "kill-misses"}, ""},
+		"the recorder's":                    {Config{Stage: StageHost, Fault: "deaf-clients"}, ""},
+	} {
+		c.cfg.Out = t.TempDir()
+		_, _, err := c.cfg.withDefaults().validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: refused: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
