@@ -135,7 +135,7 @@ func TestSystemImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster := "\ncluster: {manifests: [pods.yaml], images: [example.com/my-proxy:1]}\n"
-	pods := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: my-proxy}}`
+	pods := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: my-proxy}, spec: {template: {spec: {containers: [{name: my-proxy}]}}}}`
 	if err := os.WriteFile(filepath.Join(dir, "pods.yaml"), []byte(pods), 0o600); err != nil {
 		t.Fatal(err)
 	}
