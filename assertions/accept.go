@@ -82,7 +82,7 @@ func (g *gather) accepts(c Case, t Termination, from Instant, called string, to 
 	case oneInside(failed, from, to):
 		w.lost = len(failed)
 		for _, s := range failed {
-			g.culprit(arrival(s), t.Name, s.ID, "%s: %s", offset(called, arrival(s)-from.At), describe(s))
+			g.failed(c, s, arrival(s), t.Name, "%s: %s", offset(called, arrival(s)-from.At), describe(s))
 		}
 	default:
 		w.all -= len(failed)
@@ -152,36 +152,50 @@ const listenerWindow = 500 * time.Millisecond
 func listener(c Case, t Termination, from time.Duration) (last, gone time.Duration, served int) {
 	var dials []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && onNewConns(s) && !slowOp(s) && arrival(s) >= from {
-			s.Start = arrival(s)
-			dials = append(dials, s)
+		if !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || arrival(s) < from {
+			continue
+		}
+		dials = append(dials, s)
+		if s.Failed() {
+			continue
+		}
+		last = max(last, arrival(s))
+		if !s.Saturated {
+			served++
 		}
 	}
+	return last, goneAt(byArrival(dials), func(s timeline.Sample) bool { return s.Failed() }), served
+}
+
+// byArrival orders dials by when they reached the instance, which is their start then.
+func byArrival(dials []timeline.Sample) []timeline.Sample {
+	for i := range dials {
+		dials[i].Start = arrival(dials[i])
+	}
 	slices.SortStableFunc(dials, func(a, b timeline.Sample) int { return cmp.Compare(a.Start, b.Start) })
+	return dials
+}
+
+// goneAt is the first of the dials, in their order, from which on at least half of
+// those within listenerWindow failed; 0: none of them.
+func goneAt(dials []timeline.Sample, failed func(timeline.Sample) bool) time.Duration {
 	for i, s := range dials {
-		if !s.Failed() {
-			last = max(last, s.Start)
-			if !s.Saturated {
-				served++
-			}
+		if !failed(s) {
 			continue
 		}
-		if gone != 0 {
-			continue
-		}
-		failed, all := 0, 0
+		lost, all := 0, 0
 		for _, next := range dials[i:] {
 			if next.Start > s.Start+listenerWindow {
 				break
 			}
 			all++
-			if next.Failed() {
-				failed++
+			if failed(next) {
+				lost++
 			}
 		}
-		if 2*failed >= all {
-			gone = s.Start
+		if 2*lost >= all {
+			return s.Start
 		}
 	}
-	return last, gone, served
+	return 0
 }

@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -52,9 +53,10 @@ func AffinityMoves() Check {
 						n++
 					}
 					reached := s.Server == t.UID || served[s.ID] == t.UID
-					// What a client loses that never was at this pod, it
-					// does not lose to it.
-					lost := held && s.Failed() && s.Start <= t.exitOr(until)
+					// What a client loses that never was at this pod, or
+					// that another is known to have had, it does not lose
+					// to it.
+					lost := held && s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Server, served[s.ID]) == ""
 					if !reached && !lost {
 						continue
 					}

@@ -268,8 +268,14 @@ func LivenessHolds() Check {
 					}
 					// Behind the listener's end nobody can answer, on most
 					// apps' one port: only an answer is held against it then.
-					if e.At < shut-atTheDoor || strings.Contains(e.Attrs["message"], "statuscode") {
-						g.culprit(e.At, r.Name, "", "D + %s: %s: %s", ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"])
+					const text = "D + %s: %s: %s"
+					since, reason, message := ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"]
+					switch {
+					case strings.Contains(message, "statuscode"), e.At < shut-atTheDoor && reason == "Killing":
+						g.culprit(e.At, r.Name, "", text, since, reason, message)
+					case e.At < shut-atTheDoor:
+						// A probe that got no answer in its second.
+						g.late(c, e.At, r.Name, "", text, since, reason, message)
 					}
 				}
 				g.least("events of the kubelet since D", r.Name, told, 1)

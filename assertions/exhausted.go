@@ -164,7 +164,7 @@ func SparesSiblings() Check {
 					if s.Failed() {
 						lost++
 						g.span(s.Start, to)
-						g.culprit(s.Start, nameOf(c, target), s.ID, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+						g.failed(c, s, s.Start, nameOf(c, target), "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
 					}
 				}
 				if len(others) == 0 {

@@ -126,18 +126,6 @@ func TestClosesAfterSaying(t *testing.T) {
 			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
 			s.dial("http1/reused/get").ask(12*sec, saysClose)
 		}, spec.Pass},
-		{"answers one more", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
-			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond).hear(12*sec+9*time.Millisecond, timeline.FrameFIN)
-		}, spec.Fail},
-		{"begins one more without an answer", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
-			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond, lost(timeline.Closed, 13*sec)).begun(12*sec+time.Millisecond).hear(13*sec, timeline.FrameFIN)
-		}, spec.Fail},
-		{"drops one more", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
-			s.dial("http1/reused/get").ask(12*sec, saysClose).ask(12*sec+time.Millisecond, lost(timeline.Closed, 13*sec)).hear(13*sec, timeline.FrameFIN)
-		}, spec.Pass},
 		{"late on a starved machine", ClosesAfterSaying(), func(s *scene) {
 			s.doors(wireShut)
 			said(s, func(k *talk, end time.Duration) { k.hear(end+3*sec, timeline.FrameFIN) })

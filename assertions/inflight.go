@@ -76,7 +76,7 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 		switch {
 		case s.Failed():
 			w.lost++
-			g.culprit(s.End, t.Name, s.ID, "begun %s before %s, broke %s after it: %s", ms(at.At-s.Start), called, ms(s.End-at.At), describe(s))
+			g.failed(c, s, s.End, t.Name, "begun %s before %s, broke %s after it: %s", ms(at.At-s.Start), called, ms(s.End-at.At), describe(s))
 		case !whole[s.ID]:
 			g.unended(s)
 		}

@@ -582,6 +582,13 @@ func TestLifecycleChecks(t *testing.T) {
 		{"liveness: it fails with readiness", inPlace, LivenessHolds(), func(s *scene) {
 			s.event(26*sec, timeline.ClusterEvent, "uid-a", map[string]string{"reason": "Unhealthy", "message": "Liveness probe failed: HTTP probe failed with statuscode: 503"})
 		}, spec.Fail},
+		{"liveness: no answer in its second", inPlace, LivenessHolds(), func(s *scene) {
+			s.event(26*sec, timeline.ClusterEvent, "uid-a", map[string]string{"reason": "Unhealthy", "message": "Liveness probe failed: Get \"http://10.0.0.1:8080/livez\": context deadline exceeded"})
+		}, spec.Fail},
+		{"liveness: no answer in its second, on a starved machine", inPlace, LivenessHolds(), func(s *scene) {
+			s.event(26*sec, timeline.ClusterEvent, "uid-a", map[string]string{"reason": "Unhealthy", "message": "Liveness probe failed: Get \"http://10.0.0.1:8080/livez\": context deadline exceeded"})
+			s.each(func(x *timeline.Sample) { x.Saturated = x.Start > 24*sec && x.Start < 28*sec })
+		}, spec.Inconclusive},
 		{"liveness: it kills", inPlace, LivenessHolds(), func(s *scene) {
 			s.event(26*sec, timeline.ClusterEvent, "uid-a", map[string]string{"reason": "Killing", "message": "Container echo failed liveness probe, will be restarted"})
 		}, spec.Fail},

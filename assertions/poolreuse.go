@@ -21,7 +21,7 @@ func NoReuseAfterClose() Check {
 	const ended = "connections that the instance closed first, or said GOAWAY on"
 	return Check{
 		Name:     "requests on connections whose end was there to be read",
-		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN, or after the answer to the PING behind its GOAWAY", ms(crossing)),
+		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN, or after the answer to the PING behind its GOAWAY; up to %s after it is a doubt", ms(crossing), noCrossing),
 		Floors:   []Floor{perTermination(ended, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -30,14 +30,10 @@ func NoReuseAfterClose() Check {
 				g.shutBetween(c, t)
 				closed, away := toldBy(c, t, timeline.ToldByFIN), toldBy(c, t, timeline.ToldByGoAway)
 				for _, k := range closed {
-					e, late, n := k.belated(k.At)
-					crossed += n
-					if late {
-						g.late(c, e.At, t.Name, e.Attrs["id"], "%s: %s came on %s, %s after its FIN", relative(e.At, t), what(e), k, ms(e.At-k.At))
-					}
+					crossed += g.askedAfter(t, k, k.At, "its FIN")
 				}
 				for _, k := range away {
-					crossed += g.streamsAfter(c, t, k)
+					crossed += g.streamsAfter(t, k)
 				}
 				total += len(closed) + len(away)
 				g.least(ended, t.Name, len(closed)+len(away), fewConnections)
@@ -64,7 +60,7 @@ func ObeysGoAway() Check {
 	const offered = "calls offered from D until the instance stops accepting"
 	return Check{
 		Name:     "streams on connections on which the instance said GOAWAY",
-		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered", ms(crossing)),
+		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered; up to %s after it is a doubt", ms(crossing), noCrossing),
 		Floors: []Floor{
 			{Name: "per termination: " + said, N: 1, Reason: "a proxy may have all its calls on one connection to each backend"},
 			{Name: "per termination: " + offered, N: fewCalls, Reason: "the window is that of the drain in which the instance accepts"},
@@ -76,7 +72,7 @@ func ObeysGoAway() Check {
 				g.shutBetween(c, t)
 				read := 0
 				for _, k := range toldBy(c, t, timeline.ToldByGoAway) {
-					crossed += g.streamsAfter(c, t, k)
+					crossed += g.streamsAfter(t, k)
 					if k.heard > 0 {
 						read++
 					} else if e, late, _ := k.belated(k.At); late {
@@ -96,27 +92,34 @@ func ObeysGoAway() Check {
 	}
 }
 
-// noCrossing is how long after its sender had answered a PING no stream can come
-// that had been in its hands since before, however starved the machine.
+// noCrossing is how long after its sender could have read of a connection's end nothing
+// can come that had been in its hands since before, however starved the machine.
 const noCrossing = time.Second
 
 // streamsAfter judges the streams on a connection after its GOAWAY was read, and
 // counts those that crossed it.
-func (g *gather) streamsAfter(c Case, t Termination, k told) (crossed int) {
+func (g *gather) streamsAfter(t Termination, k told) (crossed int) {
 	if k.heard == 0 {
 		return 0
 	}
-	e, late, crossed := k.belated(k.heard)
+	return g.askedAfter(t, k, k.heard, "it had answered the PING behind the GOAWAY")
+}
+
+// askedAfter judges what came on a connection after its other side could have known
+// better, since an instant that is called after what was there to be read, and counts
+// what crossed that. What came up to noCrossing after it may have been in the hands of
+// a process that stood still: that of the other side, whose stalls nobody sees.
+func (g *gather) askedAfter(t Termination, k told, since time.Duration, called string) (crossed int) {
+	e, late, crossed := k.belated(since)
 	if !late {
 		return crossed
 	}
-	blame := func(at time.Duration, target, id, format string, args ...any) {
-		g.late(c, at, target, id, format, args...)
+	const text = "%s: %s came on %s, %s after %s"
+	if last := k.asked[len(k.asked)-1]; last.At > since+noCrossing {
+		g.culprit(last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
+	} else {
+		g.doubt(text+": who stood still for so long may have had it in hand", relative(e.At, t), what(e), k, ms(e.At-since), called)
 	}
-	if last := k.asked[len(k.asked)-1]; last.At > k.heard+noCrossing {
-		e, blame = last, g.culprit
-	}
-	blame(e.At, t.Name, "", "%s: %s came on %s, %s after it had answered the PING behind the GOAWAY", relative(e.At, t), what(e), k, ms(e.At-k.heard))
 	return crossed
 }
 

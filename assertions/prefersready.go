@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -55,7 +56,8 @@ func PrefersReady() Check {
 					}
 					// Who served it the backend itself says best.
 					reached := s.Server == t.UID || servedBy[s.ID] == t.UID
-					lost := s.Failed() && s.Start <= t.exitOr(until)
+					// What another pod is known to have had, it lost.
+					lost := s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Server, servedBy[s.ID]) == ""
 					if !reached && !lost {
 						continue
 					}

@@ -195,7 +195,7 @@ func FinishesBeforeKill() Check {
 					switch {
 					case s.Failed():
 						lost++
-						g.culprit(s.End, t.Name, s.ID, "broke at %s: %s", againstKill(s.End, kill), describe(s))
+						g.failed(c, s, s.End, t.Name, "broke at %s: %s", againstKill(s.End, kill), describe(s))
 					case !whole[s.ID]:
 						g.unended(s)
 					}

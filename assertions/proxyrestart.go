@@ -81,7 +81,7 @@ func SurvivesProxyRestart() Check {
 				if s.Failed() {
 					lost++
 					at := max(s.Start, w.from) // it may have been begun before
-					g.culprit(at, "", s.ID, "%s: %s", beside(s.Start, first, last), describe(s))
+					g.failed(c, s, at, "", "%s: %s", beside(s.Start, first, last), describe(s))
 				}
 				switch {
 				case s.Saturated || last == 0:

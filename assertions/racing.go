@@ -24,13 +24,14 @@ func RacingStreams() Check {
 	const what = "streams that crossed the first GOAWAY"
 	return Check{
 		Name:     what,
-		Expected: "each is served, or its client learns that it was not processed: by a GOAWAY with a lower last stream ID, or by REFUSED_STREAM",
+		Expected: "each is served, or its client learns, and truly, that it was not processed: by a GOAWAY with a lower last stream ID, or by REFUSED_STREAM",
 		Floors: []Floor{{
 			Name: what, N: floor,
 			Reason: "a GOAWAY is under way once on each connection, for as long as the path's delay: a request that is sent in just that time is a matter of chance, and they add up over the recording",
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			begun := begunIDs(c.Timeline)
 			all, sound, lost, away, over, hit := 0, 0, 0, 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -54,6 +55,9 @@ func RacingStreams() Check {
 						}
 						switch {
 						case !cutShort(s):
+						case (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]:
+							lost++
+							g.culprit(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
 						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):
 							away++
 						default:

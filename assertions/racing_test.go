@@ -26,6 +26,10 @@ func TestRacingStreams(t *testing.T) {
 		{"served", RacingStreams(), func(s *scene) { race(s, crossing, "max") }, spec.Pass},
 		{"known to be unprocessed", RacingStreams(), func(s *scene) { race(s, crossing, "1", lost(timeline.GoAway, told)) }, spec.Pass},
 		{"refused", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.RefusedStream, told+far)) }, spec.Pass},
+		{"refused, and begun all the same", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.RefusedStream, told+far)).begun(crossing+far).goAway(told, "max")
+		}, spec.Fail},
 		{"stranded", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.Timeout, told+sec)) }, spec.Fail},
 		{"reset with a code that says nothing", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.StreamReset, told+far)) }, spec.Fail},
 		{"closed", RacingStreams(), func(s *scene) { race(s, crossing, "3", lost(timeline.Closed, told+1)) }, spec.Fail},

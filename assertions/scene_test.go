@@ -376,12 +376,28 @@ func TestChecks(t *testing.T) {
 			})
 		}, spec.Pass},
 		{"prefers: a lost new connection after P", PrefersReady(), func(s *scene) {
+			s.tl.Ledger = nil // no backend had it
 			s.each(func(x *timeline.Sample) {
 				if x.Stream == "service/http1/new/get" && between(x, 15*sec, 15*sec+50*time.Millisecond) {
 					fail(x, timeline.Timeout)
 				}
 			})
 		}, spec.Fail},
+		{"prefers: what another pod broke after P", PrefersReady(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if throughService(*x) && between(x, 15*sec, 15*sec+30*time.Millisecond) {
+					x.Outcome, x.Phase, x.Server = timeline.Truncated, timeline.PhaseBody, "uid-b"
+				}
+			})
+		}, spec.Pass},
+		{"inflight: a client that stood still itself", CompletesInflight(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				x.Saturated = between(x, 9*sec, 14*sec)
+				if slowOp(*x) && between(x, 9*sec, 10*sec) {
+					x.Outcome, x.Phase = timeline.Timeout, timeline.PhaseFirstByte
+				}
+			})
+		}, spec.Inconclusive},
 		{"prefers: the target died too soon", PrefersReady(), func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if directTo(*x, uid) && between(x, 16*sec, 30*sec) {

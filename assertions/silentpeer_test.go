@@ -50,6 +50,10 @@ func TestClosesSilent(t *testing.T) {
 			s.doors(wireShut)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, 9*sec, timeline.FrameFIN)
 		}, spec.Inconclusive},
+		{"one dial was refused long before the listener's end", ClosesSilent(), and(func(s *scene) {
+			s.add(timeline.Sample{Stream: "direct/http1/new/get@" + uid, ID: "alone", Start: wireD + sec/2, End: wireD + sec/2 + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial})
+			stood(s, 1, "http1/new/mute/20s", 9*sec, limit-1, timeline.FrameFIN)
+		}), spec.Pass},
 		{"idle ones are another's", ClosesSilent(), and(func(s *scene) {
 			s.dial("http1/new/idle/20s").ask(8*sec).hear(wireExit, timeline.FrameRST)
 		}), spec.Pass},

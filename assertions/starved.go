@@ -30,6 +30,16 @@ func (g *gather) late(c Case, at time.Duration, target, id, format string, args 
 	g.excused++
 }
 
+// failed is a request that failed, as is told of an instant: a culprit, and a late one
+// where the client only gave up.
+func (g *gather) failed(c Case, s timeline.Sample, at time.Duration, target, format string, args ...any) {
+	if s.Outcome == timeline.Timeout {
+		g.late(c, s.Start, target, s.ID, format, args...)
+		return
+	}
+	g.culprit(at, target, s.ID, format, args...)
+}
+
 // lost is a request that failed. One that got no answer in time blames somebody
 // for when, and so does one through the Service that reached nobody when no
 // pod was within P of its drain's begin, because the service network was late,

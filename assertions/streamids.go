@@ -81,8 +81,8 @@ func AboveLastUnprocessed() Check {
 						}
 						continue
 					}
-					if s.Phase == timeline.PhaseWrite && s.Sent == 0 {
-						continue // it was never opened
+					if s.Phase == timeline.PhaseWrite && s.Sent == 0 && !begun[s.ID] {
+						continue // it was never opened, as far as anybody knows
 					}
 					above++
 					switch {
@@ -170,15 +170,9 @@ func BelowLastCompletes() Check {
 	}
 }
 
-// broke is a request that failed: a culprit, and a late one where the client
-// only gave up.
+// broke is a request that failed at its end.
 func (g *gather) broke(c Case, t Termination, s timeline.Sample, format string, args ...any) {
-	text := fmt.Sprintf("%s: %s", relative(s.End, t), fmt.Sprintf(format, args...))
-	if s.Outcome == timeline.Timeout {
-		g.late(c, s.Start, t.Name, s.ID, "%s", text)
-		return
-	}
-	g.culprit(s.End, t.Name, s.ID, "%s", text)
+	g.failed(c, s, s.End, t.Name, "%s: %s", relative(s.End, t), fmt.Sprintf(format, args...))
 }
 
 // cutShort says whether a request's stream did not come to its end. A gRPC call

@@ -63,6 +63,12 @@ type Termination struct {
 	Shut bool
 }
 
+// ending is one of a container's: a restart has one too. code is -1 where nobody told it.
+type ending struct {
+	Instant
+	code int
+}
+
 // Terminations derives the ends of all instances that were deleted, or that
 // their node's shutdown ended, in the order of their D. Events before the
 // first that shows a pod's deletion don't make one: a pod that dies without
@@ -70,7 +76,7 @@ type Termination struct {
 func Terminations(tl *timeline.Timeline) []Termination {
 	byUID := map[string]*Termination{}
 	aside := containersAside(tl)
-	exits, killing := map[string][]Instant{}, map[string][]timeline.Event{}
+	exits, killing := map[string][]ending{}, map[string][]timeline.Event{}
 	down := shutdowns(tl)
 	get := func(e timeline.Event) *Termination {
 		t := byUID[e.Subject]
@@ -126,17 +132,18 @@ func Terminations(tl *timeline.Timeline) []Termination {
 			}
 		case timeline.ProcExit:
 			if !aside(e) {
-				exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: e.Err, Source: e.Source})
+				exits[e.Subject] = append(exits[e.Subject], ending{Instant{At: e.At, Err: e.Err, Source: e.Source}, -1})
 			}
 		case timeline.NetGone:
 			first(&get(e).Net, e, 0)
 		case timeline.PodContainer:
 			if e.Attrs["state"] == "terminated" && !aside(e) {
-				t := get(e)
-				exits[e.Subject] = append(exits[e.Subject], Instant{At: e.At, Err: kubeletWatch, Source: e.Source})
+				x := ending{Instant{At: e.At, Err: kubeletWatch, Source: e.Source}, -1}
 				if code, err := strconv.Atoi(e.Attrs["exitCode"]); err == nil {
-					t.ExitCode = code
+					x.code = code
+					get(e).ExitCode = code
 				}
+				exits[e.Subject] = append(exits[e.Subject], x)
 			}
 		case timeline.PodGone:
 			first(&get(e).Gone, e, 0)
@@ -199,10 +206,17 @@ func containersAside(tl *timeline.Timeline) func(timeline.Event) bool {
 
 // closed is the termination with its exit: the best known of those since an
 // instant.
-func (t Termination) closed(exits []Instant, since time.Duration) Termination {
+func (t Termination) closed(exits []ending, since time.Duration) Termination {
+	t.ExitCode = -1
 	for _, x := range exits {
-		if x.At+x.Err >= since && (!t.Exit.Known() || x.Err < t.Exit.Err) {
-			t.Exit = x
+		if x.At+x.Err < since {
+			continue // that was a restart
+		}
+		if !t.Exit.Known() || x.Err < t.Exit.Err {
+			t.Exit = x.Instant
+		}
+		if x.code >= 0 {
+			t.ExitCode = x.code
 		}
 	}
 	if !t.Exit.Known() && t.Gone.Known() {
@@ -233,7 +247,7 @@ func shutdowns(tl *timeline.Timeline) map[string]Instant {
 // was to be ended, said nothing of a drain and left with an error was ended so
 // too: mostly it was killed at once. What left well without a word may have had
 // reasons of its own.
-func shutBy(t Termination, node, pod Instant, exits []Instant) (Termination, bool) {
+func shutBy(t Termination, node, pod Instant, exits []ending) (Termination, bool) {
 	quiet := !t.Drain.Known() && pod.Known() && t.ExitCode > 0
 	if quiet {
 		t.Drain = Instant{At: node.At, Err: kubeletWatch, Source: node.Source + " (node shutdown)"}
@@ -241,12 +255,12 @@ func shutBy(t Termination, node, pod Instant, exits []Instant) (Termination, boo
 	if !node.Known() || !t.Drain.Known() || t.Drain.At < node.At {
 		return t, false
 	}
-	end := t.closed(exits, t.Drain.At)
-	if !end.Exit.Known() && quiet || t.Del.Known() && (!end.Exit.Known() || end.Exit.At >= t.Del.At) {
+	shut := t.closed(exits, t.Drain.At)
+	if !shut.Exit.Known() && quiet || t.Del.Known() && (!shut.Exit.Known() || shut.Exit.At >= t.Del.At) {
 		return t, false
 	}
-	end.Shut, end.Del, end.Grace = true, Instant{}, 0
-	return end, true
+	shut.Shut, shut.Del, shut.Grace = true, Instant{}, 0
+	return shut, true
 }
 
 // lastNew is the last new connection through a Service that the instance

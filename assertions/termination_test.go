@@ -67,3 +67,25 @@ func TestExitOfTheSubject(t *testing.T) {
 		t.Errorf("it ended at %s with %d", e.Exit.At, e.ExitCode)
 	}
 }
+
+// The exit code is that of the end, not of a restart before it; nobody's where only the
+// restart's was seen.
+func TestExitCodeIsOfTheEnd(t *testing.T) {
+	const uid = "uid-1"
+	for name, c := range map[string]struct {
+		seen bool
+		want int
+	}{"seen": {true, 0}, "the pod was just gone": {false, -1}} {
+		s := &scene{p: 3 * sec}
+		s.event(2*sec, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+		s.event(10*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		if c.seen {
+			s.event(15*sec, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "0"})
+		}
+		s.event(16*sec, timeline.PodGone, uid, nil)
+		all := Terminations(&s.tl)
+		if len(all) != 1 || all[0].ExitCode != c.want || !all[0].Exit.Known() {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}

@@ -39,7 +39,8 @@ func turnedAway(s timeline.Sample) bool {
 }
 
 // stopsAccepting is the first sign that an instance accepts no more: its own
-// word, a dial that failed, or its exit; else the end of the recording.
+// word, the first of the dials that fail from then on (one alone is a loss, and no
+// listener's end), or its exit; else the end of the recording.
 func stopsAccepting(c Case, t Termination, from time.Duration) time.Duration {
 	shut := min(lastSeen(c), t.exitOr(lastSeen(c)))
 	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
@@ -47,10 +48,15 @@ func stopsAccepting(c Case, t Termination, from time.Duration) time.Duration {
 			shut = min(shut, e.At)
 		}
 	}
+	var dials []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && s.Failed() && s.Phase == timeline.PhaseDial && s.Start >= from {
-			return min(shut, arrival(s))
+		if directTo(s, t.UID) && s.New() && s.Start >= from {
+			dials = append(dials, s)
 		}
+	}
+	refused := func(s timeline.Sample) bool { return s.Failed() && s.Phase == timeline.PhaseDial }
+	if gone := goneAt(byArrival(dials), refused); gone != 0 {
+		shut = min(shut, gone)
 	}
 	return shut
 }

@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "A load balancer in front takes an instance out before its listener closes",
 	Level: spec.Should,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "after envoyproxy/gateway issue 2633",
+		Doc: "project", Section: "after envoyproxy/gateway pull request 2633",
 		Quote: "A load balancer in front deregisters before the listener closes.",
 	}},
 	Profile: spec.Gateway,

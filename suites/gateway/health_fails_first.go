@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "The load balancer's health check fails before the listener goes; liveness stays good",
 	Level: spec.Should,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "after envoyproxy/gateway issue 2633",
+		Doc: "project", Section: "after envoyproxy/gateway pull request 2633",
 		Quote: "The health endpoint that the load balancer polls fails before, and not instead of, the drain; liveness stays good.",
 	}},
 	Profile: spec.Gateway,

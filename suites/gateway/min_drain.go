@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "The minimum drain holds, also without a connection; after it, no connection means exit",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "after envoyproxy/gateway issue 2633",
+		Doc: "project", Section: "after envoyproxy/gateway pull request 2633",
 		Quote: "The minimum holds with zero connections too; after it, zero connections means exit.",
 	}},
 	Profile: spec.Gateway,

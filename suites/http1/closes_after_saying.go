@@ -14,17 +14,16 @@ import (
 
 // RFC 9112 section 9.6: "A server that sends a "close" connection option MUST
 // initiate closure of the connection (see below) after it sends the response
-// containing the "close" connection option. The server MUST NOT process any
-// further requests received on that connection." The second part of what the
-// design calls http1.connection-close: it has another level, so it has an ID of
-// its own.
+// containing the "close" connection option." The second part of what the design
+// calls http1.connection-close: it has another level, so it has an ID of its own.
+// That nothing more is processed there is not judged (ADR 0005).
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "http1.closes-after-saying",
-	Title: "A server that said close closes, and processes nothing more on that connection",
+	Title: "A server that said close closes the connection",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "RFC 9112", Section: "section 9.6", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-9.6",
-		Quote: "A server that sends a \"close\" connection option MUST initiate closure of the connection (see below) after it sends the response containing the \"close\" connection option. The server MUST NOT process any further requests received on that connection.",
+		Quote: "A server that sends a \"close\" connection option MUST initiate closure of the connection (see below) after it sends the response containing the \"close\" connection option.",
 	}},
 	Profile: spec.Gateway,
 	Needs:   []spec.Feature{spec.HTTP1},

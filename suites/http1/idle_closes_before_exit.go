@@ -12,7 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// RFC 9112 section 9.5: "A client, server, or proxy that wishes to time out
+// RFC 9112 section 9.5: "A client or server that wishes to time out
 // SHOULD issue a graceful close on the connection." The rest is ours: the race
 // between an idle close and a request is invisible on loopback, so it is looked
 // for at 20 ms too.
@@ -22,7 +22,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Level: spec.Should,
 	Refs: []spec.Ref{{
 		Doc: "RFC 9112", Section: "section 9.5", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-9.5",
-		Quote: "A client, server, or proxy that wishes to time out SHOULD issue a graceful close on the connection.",
+		Quote: "A client or server that wishes to time out SHOULD issue a graceful close on the connection.",
 	}, {
 		Doc: "project", Section: "after RFC 9112, section 9.5",
 		Quote: "Idle keep-alive connections are closed before the process goes, and not under a request that is on its way.",

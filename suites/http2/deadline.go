@@ -21,6 +21,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Refs: []spec.Ref{{
 		Doc: "RFC 9113", Section: "section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",
 		Quote: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know whether a stream has been partially processed or not.",
+	}, {
+		// The RFC is content with a GOAWAY of long before.
+		Doc: "project", Section: "after RFC 9113, section 6.8",
+		Quote: "At the deadline RST_STREAM or GOAWAY comes before FIN.",
 	}},
 	Profile: spec.Gateway,
 	Needs:   []spec.Feature{spec.H2C},

@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Title: "An opaque stream stays byte-exact until its end or the deadline",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
-		Doc: "project", Section: "after envoyproxy/gateway issue 2633",
+		Doc: "project", Section: "after envoyproxy/gateway pull request 2633",
 		Quote: "An opaque stream stays byte-exact until its end or the deadline.",
 	}},
 	Profile: spec.Gateway,
