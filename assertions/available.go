@@ -88,7 +88,7 @@ func WaitsForAvailable() Check {
 	const floor = 2
 	return Check{
 		Name:     "each deletion of a ready pod against the others that are available",
-		Expected: "a rolling update deletes a pod only while replicas less maxUnavailable of the others have been ready for minReadySeconds (less 2 s: the API's timestamps are no finer)",
+		Expected: "at each deletion, at least (replicas minus maxUnavailable) of the other pods have been ready for minReadySeconds, give or take 2 s (the API's timestamps are no finer)",
 		Floors: []Floor{{
 			Name: "deletions of ready pods", N: floor,
 			Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",

@@ -29,7 +29,7 @@ const goneLimit = 4 * time.Second
 func LegalConditions() Check {
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
-		Expected: "serving is what the pod's Ready condition was within P. Until the deletion terminating is false and ready equals serving; by P after it terminating is true and ready false, and so it stays until the endpoint goes, with its pod and not before. With publishNotReadyAddresses ready is always true",
+		Expected: "serving follows the pod's Ready condition within P. Until the deletion terminating is false and ready equals serving; by P after it terminating is true and ready false, and so it stays until the endpoint goes, with its pod and not before. With publishNotReadyAddresses ready is always true",
 		Floors: []Floor{
 			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
 			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},

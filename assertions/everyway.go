@@ -83,7 +83,7 @@ func EveryWayDrains() Check {
 				}
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
-			g.finding.Cause = "The drain hangs on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, and not on what all ways have in common: preStop and SIGTERM. Or a tool gives a grace period of its own, as `kubectl drain --grace-period` does."
+			g.finding.Cause = "The drain depends on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, instead of on what all ways have in common: preStop and SIGTERM. Or a tool gives a grace period of its own, as `kubectl drain --grace-period` does."
 			return g.conclude(
 				fmt.Sprintf("all %d requests were served, over %s by %d ways", all, c.ends(), len(ways)),
 				fmt.Sprintf("%d of %s went wrong; %d of %s failed", hit, c.ends(), lost, plural(all, "request", "requests")))
@@ -152,7 +152,7 @@ func wayOf(c Case, t Termination) string {
 func HonoursBudget() Check {
 	return Check{
 		Name:     "evictions against the PodDisruptionBudget",
-		Expected: "an eviction that the budget does not allow is refused, and none is carried out while disruptionsAllowed is 0",
+		Expected: "an eviction that the budget does not allow is refused, and no ready pod is evicted while disruptionsAllowed is 0",
 		Floors: []Floor{
 			{Name: "evictions carried out", N: 1, Reason: "an eviction is one request, and one of each kind tells"},
 			{Name: "evictions refused", N: 1, Reason: "as above"},
@@ -174,6 +174,9 @@ func HonoursBudget() Check {
 					g.doubt("nobody saw what the budget allowed when %s was evicted", e.Name)
 				case e.Attrs["allowed"] != "0":
 					done++
+				case !wasReady(c.Timeline, e.Subject, e.At):
+					// PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy may let it go.
+					done++
 				case readyAround(c, e):
 					g.doubt("a pod became ready as %s was evicted: the budget may just have allowed it", e.Name)
 				default:
@@ -189,6 +192,19 @@ func HonoursBudget() Check {
 				fmt.Sprintf("%d of %s broke the budget", g.failures(), plural(done, "eviction", "evictions")))
 		},
 	}
+}
+
+// wasReady says whether a pod was at an instant, as the watch had shown it by then; one
+// of which nothing was shown was.
+func wasReady(tl *timeline.Timeline, uid string, at time.Duration) bool {
+	ready := true
+	for _, e := range tl.EventsOf(timeline.PodReady, uid) {
+		if e.At > at {
+			break
+		}
+		ready = e.Attrs["ready"] == "true"
+	}
+	return ready
 }
 
 // readyAround says whether another pod became ready so shortly before an

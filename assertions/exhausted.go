@@ -77,7 +77,7 @@ func LosesOnlyOverlong() Check {
 						g.late(c, s.End, t.Name, s.ID, "should have ended %s before the process did: %s", ms(exit-s.Start-takes(s)), describe(s))
 					case takes(s) <= t.Grace:
 						lost++
-						g.culprit(s.End, t.Name, s.ID, "begun at %s, takes %s and fits into the grace period of %s: %s", offset("D", s.Start-t.Drain.At), takes(s), t.Grace, describe(s))
+						g.culprit(s.End, t.Name, s.ID, "begun at %s, takes %s: the pod took on work that it had no time left for (its grace period is %s): %s", offset("D", s.Start-t.Drain.At), takes(s), t.Grace, describe(s))
 					default:
 						due++
 					}
@@ -125,7 +125,7 @@ func sound(s timeline.Sample) int {
 func SparesSiblings() Check {
 	const floorPer, floorDirect = 200, 5
 	return Check{
-		Name:     "everybody else",
+		Name:     "requests at the other pods and through the Service",
 		Expected: "no request at another pod fails, and none through the Service that was sent later than D+P",
 		Floors: []Floor{
 			{Name: "per termination: new connections offered to the Service in [D+P, exit+P]", N: floorPer},
@@ -237,7 +237,7 @@ func EndpointGoes() Check {
 			}
 			g.needTerminations(c)
 			g.count("endpoints seen to terminate", seen, 1)
-			g.finding.Cause = "Who writes the EndpointSlices goes by its own state instead of the pods', or has fallen behind."
+			g.finding.Cause = "Whoever writes the EndpointSlices goes by a state of its own instead of the pods', or has fallen behind."
 			return g.conclude(
 				plural(seen, "endpoint was", "endpoints were")+" gone in the end",
 				fmt.Sprintf("%d of %s stayed behind", g.failures(), plural(all, "endpoint", "endpoints")))

@@ -513,6 +513,14 @@ func TestLifecycleChecks(t *testing.T) {
 
 		{"budget: healthy", everyWay, HonoursBudget(), nil, spec.Pass},
 		{"budget: ignored", everyWay, HonoursBudget(), func(s *scene) { s.setAttr(timeline.Disruption, "refused", "") }, spec.Fail},
+		{"budget: a pod that was not ready may go", everyWay, HonoursBudget(), func(s *scene) {
+			s.event(sec, timeline.PodReady, "uid-2", map[string]string{"ready": "false"})
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Subject == "uid-2" && e.Attrs["what"] == "evict" {
+					e.Attrs["allowed"] = "0"
+				}
+			}
+		}, spec.Pass},
 		{"budget: it may just have been allowed", everyWay, HonoursBudget(), func(s *scene) {
 			s.setAttr(timeline.Disruption, "refused", "")
 			s.event(19*sec, timeline.PodReady, "uid-late", map[string]string{"ready": "true"})

@@ -15,9 +15,9 @@ import (
 // a Deployment that was given another strategy has broken it too.
 func NeverBelow(unavailable int) Check {
 	const floor = 2
-	expected := "at no instant are fewer pods ready and not deleted than the Deployment has replicas, and its own maxUnavailable is 0"
+	expected := "at no instant are fewer pods ready and not deleted than the Deployment has replicas, and its own maxUnavailable is 0, as the suite planned it"
 	if unavailable > 0 {
-		expected = fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas less %d, and its own maxUnavailable is no more than that", unavailable)
+		expected = fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas minus %d, and its own maxUnavailable is no more than that, as the suite planned it", unavailable)
 	}
 	return Check{
 		Name:     "pods that are ready and not deleted, at each instant of the rolling update",

@@ -48,7 +48,7 @@ func LeavesWithItsNode() Check {
 				}
 			}
 			g.count("pods that the shutdown ended", len(ended), 1)
-			g.finding.Cause = "The drain takes longer than the node gives it, shutdownGracePeriod less shutdownGracePeriodCriticalPods of the kubelet, however long the pod's own grace period is. Or the process does not drain at SIGTERM."
+			g.finding.Cause = "The drain takes longer than the node's time, which for ordinary pods is the kubelet's shutdownGracePeriod minus its shutdownGracePeriodCriticalPods. A longer grace period of the pod does not extend it. Or the process does not drain at SIGTERM."
 			return g.conclude(
 				plural(len(ended), "pod", "pods")+" drained and left without a deletion and without being killed",
 				fmt.Sprintf("%d of %s did not leave in order", g.failures(), plural(len(ended), "pod", "pods")))

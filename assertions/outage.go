@@ -106,7 +106,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			g.finding.Cause = "The pod, or what routes to it, asks the API server in the middle of its drain and gives up when nobody answers; or the drain was never one: the process leaves, or closes its listener, at SIGTERM."
 			return g.conclude(
 				fmt.Sprintf("the API server was away for %s; %s at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), plural(direct, "request", "requests"), sent),
-				fmt.Sprintf("the drain was not what it should have been while the API server was away for %s", ms(o.back-o.down)))
+				fmt.Sprintf("%s of the drain while the API server was away for %s", plural(g.failures(), "thing went wrong", "things went wrong"), ms(o.back-o.down)))
 		},
 	}
 }

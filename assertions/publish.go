@@ -67,7 +67,7 @@ func StaysPublished() Check {
 	}
 }
 
-// ReachesPublished judges that the data plane goes on giving a terminating
+// ReachesPublished judges that the service network goes on giving a terminating
 // pod's address, where the Service publishes not-ready addresses.
 func ReachesPublished() Check {
 	const floor = 60
@@ -116,7 +116,7 @@ func ReachesPublished() Check {
 				g.late(c, last, pathPublishing, "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
 			}
 			g.count("new connections offered while a terminating pod accepted and was not ready", unready, floor)
-			g.finding.Cause = "The EndpointSlices of the Service say that the terminating endpoint is not ready, or the data plane leaves terminating endpoints out whatever `ready` says."
+			g.finding.Cause = "The EndpointSlices of the Service say that the terminating endpoint is not ready, or the service network leaves terminating endpoints out whatever `ready` says."
 			return g.conclude(
 				fmt.Sprintf("%d of %d new connections reached the terminating pods, and %d of %d those that were not ready any more", reached, total, met, unready),
 				fmt.Sprintf("the terminating pods' addresses were no longer given, in %s of time", plural(g.failures(), "stretch", "stretches")))
@@ -156,7 +156,7 @@ func NamesPublished() Check {
 	const floorBefore, floorKept, floorDropped = 10, 50, 20
 	return Check{
 		Name:     "the answers to two headless names",
-		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without, no answer does later than its TTL (30 s) + P after T_endpoint, and the address is dropped while the pod still runs",
+		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without it the address is gone from all answers by T_endpoint + 30 s (the answers' TTL) + P, and while the pod still runs",
 		Floors: []Floor{
 			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
 			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},

@@ -55,7 +55,7 @@ func (c *Comparison) runs() section {
 			numbers: 3,
 		},
 		notes: []string{
-			"lost/judged: requests that the rules count as lost, of those that they judge; failed/sent: attempts through Services " +
+			"passed: of the behaviours that were not skipped; lost/judged: requests that the rules count as lost, of those that they judge; failed/sent: attempts through Services " +
 				"that had all of their pods to choose from, outside of the control; median, worst: T_lastnew - T_endpoint " +
 				"(propagation) of n terminations; stolen: the share of the machine's CPU that its host took for others.",
 		},
@@ -63,7 +63,7 @@ func (c *Comparison) runs() section {
 	for n := range c.Reports {
 		r := &c.Reports[n]
 		row := []string{
-			strconv.Itoa(n + 1), r.Name, r.Verdict.String(), fmt.Sprintf("%d/%d", r.Summary.Passed, total(r.Summary)),
+			strconv.Itoa(n + 1), r.Name, r.Verdict.String(), fmt.Sprintf("%d/%d", r.Summary.Passed, tried(r.Summary)),
 			text.Thousands(r.Lost) + "/" + text.Thousands(r.Judged), text.Thousands(r.Failed) + "/" + text.Thousands(r.Attempts),
 			"-", "-", "-", r.Took.D().Round(time.Second).String(), fmt.Sprintf("%.0f%%", 100*r.Stolen),
 		}
@@ -86,9 +86,9 @@ func (c *Comparison) sources() section {
 	return s
 }
 
-func total(s v1alpha1.Summary) int {
-	return s.Passed + s.Failed + s.Inconclusive + s.Errors + s.Skipped
-}
+// tried counts what was recorded to be judged: a run is not to blame for what its stage
+// does not carry.
+func tried(s v1alpha1.Summary) int { return s.Passed + s.Failed + s.Inconclusive + s.Errors }
 
 // around lists what differs around the runs.
 func (c *Comparison) around() section {
@@ -188,10 +188,15 @@ func (b *Behaviour) words() []string {
 	return out
 }
 
+// all says whether every report has the behaviour, with this verdict.
+func (b *Behaviour) all(v spec.Verdict) bool {
+	return !slices.ContainsFunc(b.Judged, func(j *Judged) bool { return j == nil || j.Verdict != v })
+}
+
 func (c *Comparison) verdicts() section {
 	s := section{title: "Verdicts"}
 	var notes []string
-	alike := 0 // cells of matrices are many
+	alike, skipped := 0, 0 // cells of matrices are many, and so is what a stage does not carry
 	if c.Changed() > 0 {
 		notes = append(notes, markWorse+": worse than in report 1", markChanged+": not the same in all")
 	}
@@ -213,6 +218,10 @@ func (c *Comparison) verdicts() section {
 			alike++
 			continue
 		}
+		if b.all(spec.Skipped) {
+			skipped++
+			continue
+		}
 		row := []string{b.mark(), string(b.Level), b.Name}
 		if wide {
 			row = append(row, b.words()...)
@@ -220,6 +229,9 @@ func (c *Comparison) verdicts() section {
 			row = append(row, grouped(b.words(), ", "))
 		}
 		s.table.rows = append(s.table.rows, row)
+	}
+	if skipped > 0 {
+		notes = append(notes, plural(skipped, "behaviour was skipped in every run, and is not shown", "behaviours were skipped in every run, and are not shown"))
 	}
 	if alike > 0 {
 		notes = append(notes, plural(alike, "cell of the kill matrices is no different, and not shown", "cells of the kill matrices are no different, and not shown"))

@@ -247,10 +247,20 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 		}
 	}
 	p.f("\n")
+	if p.ownPods(b) {
+		p.field("Whose", "The pods are Lastcall's own, and keep this rule on a healthy cluster. Look first at what ends them and what carries their traffic: the kubelet, the runtime, the CNI plugin, kube-proxy. What follows is for pods of yours.")
+	}
 	p.field("Usually", b.Causes)
 	p.field("Fix", b.Fix)
 	p.look(b)
 	p.f("\n")
+}
+
+// ownPods says whether a failure is told as one of an app, and that app is the suite's
+// own, unbroken, on a cluster: then the cluster is what is judged.
+func (p *page) ownPods(b *v1alpha1.Behaviour) bool {
+	ofApps := strings.HasPrefix(b.ID, "pod.") || b.ID == "rollout.zero-failed"
+	return ofApps && p.r.Stage != "host" && p.r.Settings.Fault == "" && p.r.Implementation.Project == "reference"
 }
 
 func (p *page) unsure(b *v1alpha1.Behaviour) {

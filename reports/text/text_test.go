@@ -77,6 +77,34 @@ func TestColour(t *testing.T) {
 	}
 }
 
+// A failure of the suite's own pods on a cluster is told as the cluster's; one of a
+// broken component, of a vendor's or of what carries the traffic is not.
+func TestWhosePods(t *testing.T) {
+	for name, c := range map[string]struct {
+		id, stage, fault, project string
+		want                      bool
+	}{
+		"ours":            {"pod.inflight-completes", "kind", "", "reference", true},
+		"on a host":       {"pod.inflight-completes", "host", "", "reference", false},
+		"broken by us":    {"pod.inflight-completes", "kind", "cut-bodies", "reference", false},
+		"a vendor's":      {"pod.inflight-completes", "kind", "", "haproxy", false},
+		"the network's":   {"endpoints.prefers-ready", "kind", "", "reference", false},
+		"the whole thing": {"rollout.zero-failed", "cluster", "", "reference", true},
+	} {
+		r := &v1alpha1.ConformanceReport{Stage: c.stage}
+		r.Settings.Fault, r.Implementation.Project = spec.Fault(c.fault), c.project
+		r.Behaviours = []v1alpha1.Behaviour{{ID: c.id, Level: spec.Must, Verdict: spec.Fail, Causes: "a cause"}}
+		r.Conclude()
+		var b bytes.Buffer
+		if err := text.Write(&b, r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(b.Bytes(), []byte("The pods are Lastcall's own")); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestBounds(t *testing.T) {
 	for _, tc := range []struct {
 		in   *spec.Bounds

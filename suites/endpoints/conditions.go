@@ -18,7 +18,7 @@ import (
 // condition.ready = false".
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "endpoints.conditions",
-	Title: "An endpoint's ready, serving and terminating go through legal states only",
+	Title: "An endpoint says terminating from its pod's deletion on, is not ready from then on, and never goes back",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "KEP-1672", Section: "Design Details", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "Everything that routes by EndpointSlices (kube-proxy, meshes, gateways, load balancer controllers) decides by these three conditions. A wrong one sends traffic to pods that are about to end, or keeps it from the only ones that could serve.",
 	Causes: "A controller of one's own that writes EndpointSlices, or a cluster whose endpoint slice controller lags.",
-	Fix:    "Derive ready = serving and not terminating; set terminating from the deletion timestamp and never take it back; serving is the pod's readiness. If the built-in controller writes the slices, look for what makes kube-controller-manager lag.",
+	Fix:    "Derive ready = publishNotReadyAddresses or (serving and not terminating); set terminating from the deletion timestamp and never take it back; serving is the pod's readiness. If the built-in controller writes the slices, look for what makes kube-controller-manager lag.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

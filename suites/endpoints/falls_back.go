@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "When the last pods of a Service, or of a node, go before their successors are there, pods that drain are all that is left, and they could serve. Without the fallback every new connection is lost in that time, however well the pods drain.",
-	Causes: "A controller that takes endpoints out of their slice at the deletion (as all did before Kubernetes 1.22), or a service network that looks at `ready` alone. With externalTrafficPolicy or internalTrafficPolicy Local, the end of a node's only pod is enough to be hit by it.",
+	Causes: "A controller that takes endpoints out of their slice at the deletion (the built-in one did before Kubernetes 1.22), or a service network that looks at `ready` alone (kube-proxy did before 1.26). With externalTrafficPolicy or internalTrafficPolicy Local, the end of a node's only pod is enough to be hit by it.",
 	Fix:    "Keep terminating pods in their EndpointSlices with `serving` and `terminating`, and where no endpoint that the traffic policy allows is ready, route to those that terminate and serve.",
 
 	Topology: behaviour.Fallback,

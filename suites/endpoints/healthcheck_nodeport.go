@@ -17,7 +17,7 @@ import (
 // status is kube-proxy's own: 503, whatever the KEP's motivation says of 500.
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "endpoints.healthcheck-nodeport",
-	Title: "A node whose endpoints all terminate fails its health check while its node port still serves",
+	Title: "When all of a node's endpoints terminate, its health check port says 503 and its node port still serves",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "KEP-1669", Section: "Design Details, kube-proxy", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",

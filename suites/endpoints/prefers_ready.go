@@ -17,7 +17,7 @@ import (
 // endpoints that are not terminating.."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "endpoints.prefers-ready",
-	Title: "While ready endpoints exist, no new connection goes to a terminating one after P",
+	Title: "While ready endpoints exist, no new connection goes to an endpoint that has been terminating for longer than P",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "KEP-1669", Section: "Proposal, only some endpoints terminating when traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
@@ -27,9 +27,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
-	Why:    "A terminating pod can promise to serve for as long as the service network needs to move on, and no longer. If the network takes longer than P, no drain of the pod's can be long enough.",
+	Why:    "A pod plans to accept for P after it was told to stop. Clients whom the service network still sends there later find a closed listener: their connections are refused, in every rollout.",
 	Causes: "kube-proxy starved of CPU, a watch that lags, a very large number of Services with slow syncs, or EndpointSlices that go on saying ready.",
-	Fix:    "Look at the measured propagation in the report first. Then at kube-proxy's sync durations (kubeproxy_sync_proxy_rules_duration_seconds) and at who writes the EndpointSlices.",
+	Fix:    "Look at the measured propagation in the report, and at kube-proxy's sync durations (kubeproxy_sync_proxy_rules_duration_seconds). Give kube-proxy and kube-controller-manager CPU, lower kube-proxy's minSyncPeriod, and stop whatever else writes the EndpointSlices. If the cluster can't be faster, set --p to what it takes, and let your pods accept for that long.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

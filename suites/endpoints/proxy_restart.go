@@ -29,9 +29,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.KubeProxy},
 
-	Why:    "Node proxies are updated in the same minutes in which pods are moved. A proxy that keeps to itself which endpoints terminate forgets them when it restarts, and cuts off what was draining well.",
+	Why:    "Node proxies are updated in the same minutes in which pods are moved. A proxy that keeps to itself which endpoints terminate forgets them when it restarts: clients of the last pods are refused although these still serve, and connections to them are cut.",
 	Causes: "A proxy that writes its rules before it has read all EndpointSlices, one that keeps the terminating endpoints in its memory, or slices that no longer have them.",
-	Fix:    "The proxy must leave the old rules in the kernel until its successor has read all EndpointSlices, rely on those alone, and never drop established connections.",
+	Fix:    "A proxy that stops must leave its rules in the kernel. One that starts must read all EndpointSlices before it writes any rule, take its knowledge from nothing else, and never drop established connections.",
 
 	Topology: behaviour.FallbackLong,
 	Disrupt:  behaviour.RestartProxies,

@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "A rollout is tested daily; the node upgrade at night that drains every node is not. A drain that holds for one way out and not for another fails when nobody looks, and a tool that deletes where it should evict takes away more pods at once than the application can spare.",
 	Causes: "Draining that a deployment pipeline does beforehand instead of the pod itself. Node maintenance by `kubectl drain --disable-eviction`, or by scripts that delete pods. No PodDisruptionBudget, or one that matches no pod.",
-	Fix:    "Put the drain into the pod: SIGTERM, or preStop. Then every way out has it. Give the application a PodDisruptionBudget, and let everything that takes pods away use the eviction API and wait where it is refused.",
+	Fix:    "Put the drain into the pod: SIGTERM, or preStop. Then every way out has it. Give the application a PodDisruptionBudget. Let whatever empties nodes evict, and wait where that is refused. A budget does not hold back rollouts and scale-downs: maxUnavailable and the number of replicas do.",
 
 	Topology: behaviour.Budgeted,
 	Disrupt:  behaviour.EveryWay,

@@ -37,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "Some requests outlive every grace period: a large download, a long poll. Nothing can save them, but nothing else must be lost with them: an app that can't finish everything must still finish what it can, and its end must not harm other pods or leave an endpoint behind.",
 	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early. An app that does not hear SIGTERM and takes on work until it is killed.",
-	Fix:    "Keep working until nothing is left to do or the kubelet kills the process. Where the app has a deadline of its own, put it just before the end of the grace period. Lengthen terminationGracePeriodSeconds when real requests are longer.",
+	Fix:    "Stay until all work is done or the kubelet kills the process: a deadline of the app's own that ends earlier gives up work that it could still do. Stop accepting early enough that what is begun can end. Lengthen terminationGracePeriodSeconds when real requests are longer.",
 
 	Topology: behaviour.Exhausted,
 	Disrupt:  behaviour.DeleteOne,

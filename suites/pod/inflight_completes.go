@@ -21,7 +21,7 @@ const inflightTakes = 2 * time.Second
 // than the value given by Content-Length."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "pod.inflight-completes",
-	Title: "What was begun before the drain ends whole",
+	Title: "Requests that are in flight when the drain begins are completed, byte for byte",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
@@ -34,9 +34,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.HTTP1, spec.H2C},
 
-	Why:    "A download that is cut, an upload that is dropped half-way or a request that was accepted and never answered is lost work, and for what is not idempotent nobody knows whether it was done.",
+	Why:    "A download that is cut, an upload that is dropped half-way or a request that was accepted and never answered is lost work, and for what is not idempotent nobody knows whether it was done. (New connections within P are another matter: see pod.accept-after-sigterm.)",
 	Causes: "The process exits at SIGTERM, or its shutdown closes connections instead of waiting for the requests on them; sometimes replies are waited for and uploads are not.",
-	Fix:    "Track requests in flight, and leave only when none is left, or just before the grace period ends. Make terminationGracePeriodSeconds longer than the longest of them.",
+	Fix:    "Track requests in flight, and leave only when none is left. Make terminationGracePeriodSeconds longer than the longest of them.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,

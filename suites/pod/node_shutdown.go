@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C, spec.NodeShutdown},
 
-	Why:    "Spot instances, autoscalers and a plain `poweroff` end nodes, and no deletion comes first: no deletionTimestamp is ever set, and the pod ends as Failed. All that the pod gets is SIGTERM and the node's time, which may be shorter than its own grace period. An app that waits for anything else is cut off.",
+	Why:    "A reclaimed spot instance, a cloud's scaling group and a plain `poweroff` end a node before anybody has drained it. No pod is deleted first, and each ends as Failed: it gets SIGTERM, and the node's time, which may be shorter than its own grace period. An app that waits for a deletionTimestamp is cut off, and its clients lose what was in flight.",
 	Causes: "A drain that something outside the pod begins when it sees a deletionTimestamp. shutdownGracePeriod left at 0, where the node then kills everything at once, or shorter than the drain.",
 	Fix:    "Begin the drain at SIGTERM or preStop. Set shutdownGracePeriod and shutdownGracePeriodCriticalPods in the kubelet's configuration so that their difference is longer than the longest drain on the node.",
 

@@ -18,7 +18,7 @@ import (
 // and for the Container to stop normally."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "pod.prestop-spends-grace",
-	Title: "The preStop hook's time comes out of the grace period, and a hook that fails still drains",
+	Title: "The preStop hook's time comes out of the grace period, and a pod whose hook fails still drains",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Kubernetes documentation", Section: "Container Lifecycle Hooks, Hook handler execution", URL: "https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/#hook-handler-execution",
@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. An app that counts the whole of it from SIGTERM is killed in the middle of its work, but only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",
 	Causes: "A preStop sleep that was added later, with terminationGracePeriodSeconds left as it was. A shutdown timeout in the app that equals the grace period. A hook script whose error ends the process.",
-	Fix:    "Make the grace period longer than hook, drain and the longest request together, and count every timeout of the drain from the deletion, or from the start of the hook.",
+	Fix:    "Make the grace period longer than hook, drain and the longest request together. Set the app's shutdown timeout to the grace period minus the hook's time, and some seconds less. Let the hook never end the process, and check that what it calls exists in the container.",
 
 	Topology: behaviour.Hooked,
 	Disrupt:  behaviour.DeleteEach,

@@ -18,7 +18,7 @@ import (
 // liveness probe."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "pod.restart-in-place",
-	Title: "A container that drains and is restarted while its pod stays serves again, and liveness holds meanwhile",
+	Title: "A container that drains and restarts in its pod serves again, and its liveness holds meanwhile",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after the Kubernetes documentation, When should you use a readiness probe?", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#when-should-you-use-a-readiness-probe",
@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
 
-	Why:    "Not every drain ends with the pod: a process is told to drain and reload, or gets a SIGTERM from something in its container, and the kubelet starts it again in the same pod. If the drain is still remembered then, a healthy pod gets no traffic for ever, and nothing looks broken. And a drain that fails its liveness probe is cut short: the kubelet kills the container.",
+	Why:    "Not every drain ends with the pod: a process is told to drain and reload, or gets a SIGTERM from something in its container, and the kubelet starts it again in the same pod. If the drain is still remembered then, a working container gets no traffic for ever, and nothing restarts it. And a drain that fails its liveness probe is ended by the kubelet: SIGTERM, and SIGKILL after the grace period.",
 	Causes: "A \"draining\" file on a volume that outlives the container, or an entry in a registry that nobody takes back. One handler for liveness and readiness.",
 	Fix:    "Keep the state of the drain in the process and nowhere else, or clear it at the start. Let liveness say only that the process works, on a port that outlives the drain; readiness says whether it wants traffic.",
 

@@ -27,9 +27,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.HTTP1, spec.H2C},
 
-	Why:    "SIGTERM can come twice: the kubelet or the container runtime restarts in mid drain and begins anew, a liveness probe fails meanwhile, a preStop script sends one too. An app that takes the second for \"now, at once\" drops what it promised to finish at the first.",
+	Why:    "SIGTERM can come twice: the kubelet or the container runtime restarts in mid drain and begins anew; a drain without a deletion fails its liveness probe; a preStop script sends one too. An app that takes the second for \"now, at once\" drops what it promised to finish at the first.",
 	Causes: "A signal handler that exits on the second signal, as controller-runtime's SetupSignalHandler and many command line frameworks do for an impatient Ctrl-C. A handler that is taken away after the first signal, so that the default action kills the process.",
-	Fix:    "Let SIGTERM begin the drain once and ignore all that follow. If a second signal must end the process at once, make it SIGINT: Kubernetes never sends that by itself.",
+	Fix:    "Let SIGTERM begin the drain once and ignore all that follow. If a second signal must end the process at once, make it SIGINT, unless that is the image's STOPSIGNAL or the container's stopSignal.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteTwice,

@@ -17,7 +17,7 @@ import (
 // 70% of desired pods" (of a value of 30%).
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "rollout.never-below",
-	Title: "A rolling update never leaves fewer pods ready than its strategy promises",
+	Title: "A rolling update never leaves fewer pods ready than was planned for",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Deployment API", Section: "RollingUpdateDeployment.maxUnavailable", URL: "https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/deployment-v1/",

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Profile: spec.Core,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 
-	Why:    "minReadySeconds is the knob that paces a rollout: it gives a new pod time under real traffic, and its clients time to come over, before the next old pod goes. If traffic waited for it too, the time would be spent on a pod that nobody can reach, and the old pods would go as soon as the first client had found the new one.",
+	Why:    "minReadySeconds is the knob that paces a rollout: it gives a new pod time under real traffic before the next old pod goes. Without traffic in that time a bad version is not noticed until the old pods are gone, and then all clients meet it. If old pods are deleted before the time is over, the pause protects nobody.",
 	Causes: "A controller of one's own that writes EndpointSlices by availability instead of readiness; a mesh or a load balancer controller that registers pods late; a deployment tool that deletes old pods as soon as the new ones are ready.",
 	Fix:    "Let readiness alone decide about traffic, and leave pacing to whoever deletes the old pods: it must wait until the new pod has been ready for minReadySeconds. If readiness comes too early, mend the readiness probe.",
 

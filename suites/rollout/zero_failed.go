@@ -17,7 +17,7 @@ import (
 // allows a Deployment update to take place with zero downtime."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "rollout.zero-failed",
-	Title: "A rolling update under load loses no request",
+	Title: "A rolling update under load fails no request, and runs none twice that may run only once",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "Kubernetes documentation", Section: "Performing a Rolling Update", URL: "https://kubernetes.io/docs/tutorials/kubernetes-basics/update/update-intro/",
@@ -27,9 +27,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP1, spec.H2C},
 
-	Why:    "This is what people mean by a zero-downtime deployment, and what nearly nobody measures: every request, on new and on reused connections, from the first SIGTERM to the last exit and P after it.",
+	Why:    "This is what people mean by a zero-downtime deployment, and what nearly nobody measures: every request, on new and on reused connections, from the first SIGTERM to the last exit and P after it. One that fails is an error that a user sees; a POST that runs twice may charge a customer twice.",
 	Causes: "Anything that the other behaviours test: a listener that closes at SIGTERM, work that is cut, idle connections closed under a request, readiness that comes before the pod can serve, a service network that takes longer than the pod accepts.",
-	Fix:    "Look at the culprits: `connection refused` and `no route to host` mean that the listener went too early (pod.accept-after-sigterm); `body cut short`, `connection reset` and `connection closed`, that work was cut (pod.inflight-completes) or that an idle connection was closed under a request; failures long after a pod's exit, that the service network lags (endpoints.prefers-ready).",
+	Fix:    "Look at when it was. `connection refused` between D and D+P: the listener went too early (pod.accept-after-sigterm). `connection refused` or `no route to host` after the exit: the service network lags (endpoints.prefers-ready). Refused while a new pod comes: it was ready before it could serve. `body cut short`, `connection reset`, `connection closed`: work was cut (pod.inflight-completes), or an idle connection was closed under a request. `stream not processed (GOAWAY)`: the client may send it again; here that counts as a failure. `done more than once`: something sends requests again (a proxy's or mesh's retry policy, a client library); let it repeat only what is idempotent, or what the server said it did not process.",
 
 	Topology: behaviour.Rolling,
 	Disrupt:  behaviour.RollingUpdate,
