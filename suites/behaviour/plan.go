@@ -5,6 +5,8 @@ package behaviour
 import (
 	"slices"
 
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -66,9 +68,26 @@ func diagonal(selected []Behaviour) []Scenario {
 	}
 	out := healthyControl(selected)
 	for _, f := range order {
-		out = append(out, Fold(byFault[f], f, false)...)
+		out = append(out, Fold(briefly(byFault[f]), f, false)...)
 	}
 	inOrder(out)
+	return out
+}
+
+// briefly are behaviours as they are recorded under a fault of their own: with one end
+// instead of one after the other, because every instance has the fault, and one that is
+// seen to break the rule is seen. A client that sticks to one instance is not seen to
+// move when another one ends.
+func briefly(all []Behaviour) []Behaviour {
+	out := slices.Clone(all)
+	for i := range out {
+		b := &out[i]
+		ends := b.Disrupt.Kind == disrupt.Delete || b.Disrupt.Kind == disrupt.DrainCall
+		sticks := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == load.Sticky })
+		if ends && b.Disrupt.Serial && !sticks {
+			b.Disrupt.Targets = 1
+		}
+	}
 	return out
 }
 

@@ -119,6 +119,21 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 	}, told(Plan(all, How{Matrix: Whole}))); diff != "" {
 		t.Errorf("each fault in the scenarios of who names it: %s", diff)
 	}
+	// One broken end is enough, except where a client may stick to another instance.
+	sticks := a
+	sticks.Traffic = []load.Profile{{Path: load.Sticky, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 1}}
+	for n, want := range map[int]Behaviour{1: a, SlowDrain.Replicas: sticks} {
+		for _, s := range Plan([]Behaviour{want, kill}, How{Matrix: Diagonal}) {
+			if s.Fault == "x" && s.Disrupt.Targets != n {
+				t.Errorf("%d instances end, want %d: %s", s.Disrupt.Targets, n, s.Name)
+			}
+		}
+	}
+	for _, s := range Plan(all, How{Matrix: Whole}) {
+		if s.Disrupt.Kind == a.Disrupt.Kind && s.Disrupt.Targets != a.Disrupt.Targets {
+			t.Errorf("the whole matrix records what a run does: %s", s.Name)
+		}
+	}
 }
 
 func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
