@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -52,7 +53,11 @@ func (r recording) describe() v1alpha1.Scenario {
 
 // String tells the topology in words.
 func (t Topology) String() string {
-	s := fmt.Sprintf("%d pods of the app; from D on ready and accepting for %s, then accepting for %s more; grace period %s", t.Replicas, t.MinDrain, t.Unready, t.Grace)
+	who := "pods of the app"
+	if t.Role == system.Gateway && !t.Behind {
+		who = "instances of the gateway, before two of the app"
+	}
+	s := fmt.Sprintf("%d %s; from D on ready and accepting for %s, then accepting for %s more; grace period %s", t.Replicas, who, t.MinDrain, t.Unready, t.Grace)
 	say := func(when bool, format string, args ...any) {
 		if when {
 			s += "; " + fmt.Sprintf(format, args...)

@@ -69,6 +69,10 @@ func explain(b behaviour.Behaviour) string {
 	tested := s.String()
 	s.Reset()
 	f("\nSee it fail\n")
+	where := "" // the default is a cluster, with the app
+	if b.Topology.Role != "" {
+		where = " --stage host"
+	}
 	for _, name := range b.BrokenBy {
 		does := ""
 		for _, fault := range behaviour.Faults() {
@@ -76,7 +80,7 @@ func explain(b behaviour.Behaviour) string {
 				does = "   (" + fault.Component + ": " + fault.Does + ")"
 			}
 		}
-		f("  lastcall run --behaviours %s --fault %s%s\n", b.ID, name, does)
+		f("  lastcall run%s --behaviours %s --fault %s%s\n", where, b.ID, name, does)
 	}
 	// The words come before what can't be read without them.
 	return about + "\nThe words\n" + legend(about+tested, b.Traffic) + tested + s.String()
