@@ -80,7 +80,7 @@ func (s *strip) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(draw.LineStyle{Color: dark, Width: vg.Points(1.5)}, at, y(s.y-0.32), at, y(s.y+0.32))
 	style := p.X.Tick.Label
 	style.Font.Size = vg.Points(8)
-	style.YAlign = draw.YCenter
+	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
 	c.FillText(style, vg.Point{X: x(milliseconds(s.group.worst())) + vg.Points(7), Y: y(s.y)},
 		fmt.Sprintf("median %s, worst %s, n %d", text.Latency(v1alpha1.Duration(s.group.median())),
 			text.Latency(v1alpha1.Duration(s.group.worst())), len(s.group.spread)))
