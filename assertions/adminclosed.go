@@ -121,7 +121,7 @@ func (g *gather) gotNothing(c Case, t Termination, in intrusion) {
 			g.culprit(e.At, t.Name, "", "its drain began, %s", what(e))
 		case e.Kind == timeline.ProcExit && between:
 			g.culprit(e.At, t.Name, "", "its process left, %s", what(e))
-		case e.Kind == timeline.Health && e.Attrs["good"] != "true" && e.Attrs["probe"] != "live":
+		case e.Kind == timeline.Health && e.Attrs["good"] != "true" && e.Attrs["silent"] != "true" && e.Attrs["probe"] != "live":
 			if between {
 				g.late(c, e.At, t.Name, "", "its health (%s) turned bad, %s", e.Attrs["probe"], what(e))
 			}

@@ -77,16 +77,18 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 // deregisters judges whether the load balancer in front had taken an instance
 // out when its listener went.
 func (g *gather) deregisters(c Case, t Termination) {
-	in, out := turnsBad(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
+	is := turningOf(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
 	shut, saw := acceptsUntil(c, t)
 	switch {
-	case !in:
+	case !is.good:
 		g.doubt("the load balancer did not have %s in when its drain began", t.Name)
 	case !saw:
 		g.doubt("nobody saw %s stop accepting", t.Name)
-	case !out.Known():
+	case is.silent:
+		g.doubt("the load balancer took %s out because it got no answer in time: on a busy machine that says nothing of the instance", t.Name)
+	case !is.bad.Known():
 		g.culprit(shut, t.Name, "", "%s: it accepted no more, and the load balancer never took it out", relative(shut, t))
-	case out.At > shut:
-		g.late(c, shut, t.Name, "", "%s: it accepted no more, and the load balancer took it out only %s later", relative(shut, t), ms(out.At-shut))
+	case is.bad.At > shut:
+		g.late(c, shut, t.Name, "", "%s: it accepted no more, and the load balancer took it out only %s later", relative(shut, t), ms(is.bad.At-shut))
 	}
 }

@@ -51,6 +51,14 @@ func TestDeregistersFirst(t *testing.T) {
 				}
 			}
 		}), spec.Fail},
+		{"out because it gave no answer in time", check, with(func(s *scene) {
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.Balancer && e.Subject == uid && e.Attrs["in"] == "false" {
+					e.Attrs["silent"] = "true"
+				}
+			}
+		}), spec.Inconclusive},
+		{"out, and in again before the listener goes", check, with(func(s *scene) { s.balance(wireD+3*sec, uid, "") }), spec.Fail},
 		{"it was not in", check, with(func(s *scene) {
 			s.drop(func(e timeline.Event) bool {
 				return e.Kind == timeline.Balancer && e.Subject == uid && e.Attrs["in"] == "true"

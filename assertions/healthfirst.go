@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -62,28 +63,57 @@ func healths(c Case, t Termination, probe string) []timeline.Event {
 	return out
 }
 
-// turnsBad says whether what events tell of an instance, in an attribute that is
-// true or false, was true when its drain began, and when it first was false after
-// that.
-func turnsBad(t Termination, events []timeline.Event, attr string) (before bool, bad Instant) {
+// turning is how something that is told of an instance, in an attribute that is true
+// or false, went from good to bad.
+type turning struct {
+	good   bool    // as the instance's drain began
+	bad    Instant // the first time that it was not, and was not again after that
+	silent bool    // it was last seen to give no answer in time, and not to turn bad
+}
+
+// turningOf reads it from events. No answer in time is neither good nor
+// bad: a machine that is busy with other things gives none either. What turned
+// bad behind a silence may have done so at any time in it.
+func turningOf(t Termination, events []timeline.Event, attr string) turning {
+	var is turning
+	var silence time.Duration // when the answers ceased
 	for _, e := range events {
-		is := e.Attrs[attr] == "true"
+		begun := e.At >= t.Drain.At-t.Drain.Err
 		switch {
-		case e.At < t.Drain.At-t.Drain.Err:
-			before = is
-		case !is && !bad.Known():
-			bad = Instant{At: e.At, Err: e.Err, Source: e.Source}
+		case e.Attrs["silent"] == "true":
+			if !is.silent {
+				is.silent, silence = true, e.At-e.Err
+			}
+			continue
+		case e.Attrs[attr] == "true":
+			is.bad = Instant{}
+			is.good = is.good || !begun
+		case !begun:
+			is.good = false
+		case !is.bad.Known():
+			since := e.At - e.Err
+			if is.silent {
+				since = min(since, silence)
+			}
+			is.bad = Instant{At: e.At, Err: e.At - since, Source: e.Source}
 		}
+		is.silent = false
 	}
-	return before, bad
+	is.silent = is.silent && !is.bad.Known()
+	return is
 }
 
 // balancerFirst judges whether the balancer's health turned bad before the
 // listener was gone. It counts the new connections that were served in between.
 func (g *gather) balancerFirst(c Case, t Termination) int {
-	good, bad := turnsBad(t, healths(c, t, "lb"), "good")
-	if !good {
+	is := turningOf(t, healths(c, t, "lb"), "good")
+	bad := is.bad
+	if !is.good {
 		g.doubt("the balancer's health of %s was not seen to be good before D", t.Name)
+		return 0
+	}
+	if is.silent {
+		g.doubt("the balancer's health of %s gave no answer in time, and was not seen to turn bad", t.Name)
 		return 0
 	}
 	if !bad.Known() {

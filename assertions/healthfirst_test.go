@@ -26,6 +26,10 @@ func TestHealthFailsFirst(t *testing.T) {
 		}
 		health(s, wireExit, "live", false)
 	}
+	// quiet has a look of the balancer get no answer in time.
+	quiet := func(s *scene, at time.Duration) {
+		s.event(at, timeline.Health, uid, map[string]string{"probe": "lb", "good": "false", "silent": "true"})
+	}
 	judgeWire(t, []wireCase{
 		{"fails first", HealthFailsFirst(), func(s *scene) { polled(s, wireD+sec, wireShut) }, spec.Pass},
 		{"fails with the listener", HealthFailsFirst(), func(s *scene) { polled(s, wireShut, wireShut) }, spec.Fail},
@@ -56,6 +60,29 @@ func TestHealthFailsFirst(t *testing.T) {
 			polled(s, wireD+sec, wireShut)
 			s.tl.Samples = nil
 		}, spec.Inconclusive},
+		{"never fails, but one look gets no answer", HealthFailsFirst(), func(s *scene) {
+			polled(s, 0, wireShut)
+			quiet(s, wireD+sec)
+			health(s, wireD+sec+sec/2, "lb", true)
+		}, spec.Fail},
+		{"never fails, and gives no answer to the end", HealthFailsFirst(), func(s *scene) {
+			polled(s, 0, wireShut)
+			quiet(s, wireD+sec)
+		}, spec.Inconclusive},
+		{"fails with the listener, behind a silence", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut, wireShut)
+			quiet(s, wireD+sec)
+			s.tl.Sort()
+		}, spec.Inconclusive},
+		{"fails first, behind a silence", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			quiet(s, wireD+sec/2)
+			s.tl.Sort()
+		}, spec.Pass},
+		{"fails first, and comes back", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			health(s, wireD+sec+sec/2, "lb", true)
+		}, spec.Fail},
 		{"liveness fails on a starved machine", HealthFailsFirst(), func(s *scene) {
 			polled(s, wireD+sec, wireShut)
 			health(s, wireD+2*sec, "live", false)

@@ -164,7 +164,9 @@ const (
 	DrainEnd EventKind = "drain.end"
 
 	// Health: what an instance answers to a probe changed, or was first asked.
-	// Attrs: probe (ready, live, lb), good (true, false).
+	// Attrs: probe (ready, live, lb), good (true, false), and silent (true) where
+	// there was no answer in the probe's time: on a busy machine that says nothing
+	// of the instance. Err is the time since the look before.
 	Health EventKind = "health"
 
 	// Timers: what the manifest of the instances says of their end. Attrs, Go
@@ -211,7 +213,8 @@ const (
 	// Subject is its name (kube-apiserver). Attrs: up (true, false).
 	Outage EventKind = "outage"
 	// Balancer: the suite's own balancer took a backend in or out. Subject is
-	// the backend's name. Attrs: in (true, false), why (out only).
+	// the backend's name. Attrs: in (true, false); out only: why, and silent (true)
+	// where a look that it was taken out for got no answer in its time.
 	Balancer EventKind = "balancer"
 	// CPU: what one of our processes used. Attrs: cpu (a Go duration, since its
 	// start).
