@@ -214,6 +214,7 @@ func describe(s timeline.Sample) string {
 		timeline.GoAway:        "stream not processed (GOAWAY)",
 		timeline.RefusedStream: "stream refused (REFUSED_STREAM)",
 		timeline.StreamReset:   "stream reset",
+		timeline.BehindClose:   "not processed (behind Connection: close)",
 		timeline.CloseFrame:    "WebSocket closed",
 		timeline.Malformed:     "protocol broken",
 		timeline.Cancelled:     "cut by the suite itself",

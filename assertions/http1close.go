@@ -94,14 +94,16 @@ const closesWithin = 2 * time.Second
 // initiate closure of the connection (see below) after it sends the response
 // containing the "close" connection option."
 //
-// That it processes nothing more that comes on the connection is not judged: a client
-// that has read "close" sends nothing more there, and none of ours sends ahead.
+// And: "The server MUST NOT process any further requests received on that
+// connection." A client that has read "close" sends nothing more, so that only what
+// was sent before its answer was there (load.Ahead) can come behind it.
 func ClosesAfterSaying() Check {
 	const what = "connections on which an answer said Connection: close, and whose end was seen"
+	const behind = "requests that were sent behind one whose answer said Connection: close"
 	return Check{
 		Name:     "connections on which an answer said Connection: close",
-		Expected: fmt.Sprintf("the server closes each within %s of that answer's end", closesWithin),
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Expected: fmt.Sprintf("the server closes each within %s of that answer's end, and processes nothing that comes behind the request", closesWithin),
+		Floors:   []Floor{perTermination(what, fewConnections), perTermination(behind, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
@@ -125,10 +127,55 @@ func ClosesAfterSaying() Check {
 				}
 				return true
 			})
-			g.finding.Cause = "The header is set, and the connection kept as before: clients that wait for the close hold it, and with it the drain."
+			open := g.failures()
+			sent := g.behindClose(c, behind)
+			g.finding.Cause = "The header is set, and the connection kept as before: clients that wait for the close hold it, and with it the drain; and what they had sent ahead is run although they were told that it would not be, so that they send it again."
 			return g.conclude(
-				fmt.Sprintf("all %d were closed in time", total),
-				fmt.Sprintf("%d of %s", g.failures(), plural(total, "connection was not closed in time", "connections were not closed in time")))
+				fmt.Sprintf("all %d were closed in time, and none of the %d requests behind such an answer was processed", total, sent),
+				fmt.Sprintf("%d of %s, and %d of %s", open, plural(total, "connection was not closed in time", "connections were not closed in time"),
+					g.failures()-open, plural(sent, "request behind such an answer was processed", "requests behind such an answer were processed")))
 		},
 	}
+}
+
+// behindClose judges the requests behind the one whose answer said close: that they
+// are not answered, and that no backend begins them from then on. What one has begun
+// before that, for a server that reads ahead, is a doubt. It counts them, and holds
+// that against the floor of each termination, by the name of what.
+func (g *gather) behindClose(c Case, what string) int {
+	begins := map[string]time.Duration{}
+	for _, e := range c.Timeline.Ledger {
+		if e.Step == timeline.Begin {
+			begins[e.ID] = e.At
+		}
+	}
+	total := 0
+	for _, t := range c.Terminations {
+		sent := 0
+		for _, k := range connectionsTo(c, t, inHTTP1) {
+			said, ok := k.saidClose()
+			if !ok || k.left(said.End) < t.Drain.At-t.Drain.Err {
+				continue
+			}
+			for _, s := range k.samples {
+				if s.Nth <= said.Nth {
+					continue
+				}
+				at, begun := begins[s.ID]
+				switch {
+				case s.First > 0:
+					g.against(t, k.left(s.First), s.ID, "%s: a request behind the answer that said Connection: close was answered", k)
+				case begun && at >= k.left(said.First):
+					g.against(t, at, s.ID, "%s: a backend began a request behind the answer that said Connection: close", k)
+				case begun:
+					g.doubt("a request at %s was begun %s before the answer to the one before it said Connection: close", t.Name, ms(k.left(said.First)-at))
+					continue
+				}
+				sent++
+			}
+		}
+		total += sent
+		g.least(what, t.Name, sent, fewConnections)
+	}
+	return total
 }

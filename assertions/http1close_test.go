@@ -92,18 +92,31 @@ func TestSaysClose(t *testing.T) {
 }
 
 func TestClosesAfterSaying(t *testing.T) {
-	// said has six connections on which an answer at 12 s said close.
-	said := func(s *scene, then func(*talk, time.Duration)) {
+	// pairs are six connections on which two requests were sent at once, and the
+	// answer to the first said close.
+	pairs := func(s *scene, second ...func(*timeline.Sample)) {
+		times(6, func(i time.Duration) {
+			s.dial("http1/new/ahead/1s").ask(12*sec+i, saysClose).ask(12*sec+i, second...).hear(12*sec+i+3*time.Millisecond, timeline.FrameFIN)
+		})
+	}
+	left := lost(timeline.BehindClose, 12*sec+200*time.Millisecond)
+	// kept has six connections on which an answer at 12 s said close.
+	kept := func(s *scene, then func(*talk, time.Duration)) {
 		times(6, func(i time.Duration) {
 			k := s.dial("http1/reused/get").ask(9*sec+i).ask(12*sec+i, saysClose)
 			then(k, 12*sec+i+2*time.Millisecond)
 		})
 	}
+	// said has those, and pairs of which only the first was processed.
+	said := func(s *scene, then func(*talk, time.Duration)) {
+		pairs(s, left)
+		kept(s, then)
+	}
+	closed := func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) }
 	judgeWire(t, []wireCase{
-		{"closes", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
-		}, spec.Pass},
+		{"closes", ClosesAfterSaying(), func(s *scene) { said(s, closed) }, spec.Pass},
 		{"closes by close_notify", ClosesAfterSaying(), func(s *scene) {
+			pairs(s, left)
 			times(6, func(i time.Duration) {
 				s.dial("https1/new/get").ask(12*sec+i, saysClose).hear(12*sec+i+3*time.Millisecond, timeline.FrameCloseNotify)
 			})
@@ -117,19 +130,43 @@ func TestClosesAfterSaying(t *testing.T) {
 			})
 		}, spec.Fail},
 		{"the client was first", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) {
+			times(6, func(i time.Duration) {
+				s.dial("http1/new/ahead/1s").ask(12*sec+i, saysClose).ask(12*sec+i, left).hear(12*sec+i+3*time.Millisecond, timeline.FrameClose, "why", "answered-close")
+			})
+			kept(s, func(k *talk, end time.Duration) {
 				k.hear(end+time.Millisecond, timeline.FrameClose, "why", "answered-close")
 			})
 		}, spec.Inconclusive},
-		{"nobody saw the end", ClosesAfterSaying(), func(s *scene) { said(s, func(*talk, time.Duration) {}) }, spec.Inconclusive},
+		{"nobody saw the end", ClosesAfterSaying(), func(s *scene) {
+			times(6, func(i time.Duration) { s.dial("http1/new/ahead/1s").ask(12*sec+i, saysClose).ask(12*sec+i, left) })
+			kept(s, func(*talk, time.Duration) {})
+		}, spec.Inconclusive},
 		{"one end was not seen", ClosesAfterSaying(), func(s *scene) {
-			said(s, func(k *talk, end time.Duration) { k.hear(end+time.Millisecond, timeline.FrameFIN) })
+			said(s, closed)
 			s.dial("http1/reused/get").ask(12*sec, saysClose)
 		}, spec.Pass},
 		{"late on a starved machine", ClosesAfterSaying(), func(s *scene) {
 			s.doors(wireShut)
 			said(s, func(k *talk, end time.Duration) { k.hear(end+3*sec, timeline.FrameFIN) })
 			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+		{"nothing was sent ahead", ClosesAfterSaying(), func(s *scene) { kept(s, closed) }, spec.Inconclusive},
+		{"what was sent ahead is answered", ClosesAfterSaying(), func(s *scene) { kept(s, closed); pairs(s) }, spec.Fail},
+		{"one of many is answered", ClosesAfterSaying(), func(s *scene) {
+			said(s, closed)
+			s.dial("https1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
+		}, spec.Fail},
+		{"what was sent ahead is begun, and not answered", ClosesAfterSaying(), func(s *scene) {
+			said(s, closed)
+			s.dial("http1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec, left).begun(12*sec+2*time.Millisecond).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
+		}, spec.Fail},
+		{"it was begun before the answer", ClosesAfterSaying(), func(s *scene) {
+			said(s, closed)
+			s.dial("http1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec, left).begun(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
+		}, spec.Inconclusive},
+		{"all are answered, and no answer says close", ClosesAfterSaying(), func(s *scene) {
+			kept(s, closed)
+			times(6, func(i time.Duration) { s.dial("http1/new/ahead/1s").ask(12*sec + i).ask(12*sec + i) })
 		}, spec.Inconclusive},
 	})
 }

@@ -105,6 +105,9 @@ func takes(s timeline.Sample) time.Duration {
 	if err != nil {
 		return 0
 	}
+	if word(s, 3) == "ahead" && s.Nth > 1 {
+		return 2 * d // it waits behind another one
+	}
 	return d
 }
 

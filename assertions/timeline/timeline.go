@@ -27,13 +27,18 @@ const (
 	GoAway        Outcome = "goaway"         // h2: above the last stream ID, known not to be processed
 	RefusedStream Outcome = "refused-stream" // h2: REFUSED_STREAM, known not to be processed
 	StreamReset   Outcome = "stream-reset"   // h2: any other RST_STREAM
+	BehindClose   Outcome = "behind-close"   // http1: sent behind a request whose answer said close, and none came
 	CloseFrame    Outcome = "close-frame"    // WebSocket: the peer's close frame, before the client was done
 	Malformed     Outcome = "malformed"      // the peer broke the protocol
 	Cancelled     Outcome = "cancelled"      // the generator itself was killed: never evidence
 )
 
-// SafeToRetry says whether the client was told that nothing was processed.
-func (o Outcome) SafeToRetry() bool { return o == GoAway || o == RefusedStream }
+// SafeToRetry says whether the client was told that nothing was processed. RFC
+// 9112 section 9.6, of a server that has said close: "The server MUST NOT process any
+// further requests received on that connection."
+func (o Outcome) SafeToRetry() bool {
+	return o == GoAway || o == RefusedStream || o == BehindClose
+}
 
 // Phase is how far an attempt came.
 type Phase string

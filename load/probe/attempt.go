@@ -46,6 +46,8 @@ func newForm(s load.Stream, host string) form {
 	case load.Get, load.Idle, load.HalfHeader:
 		// What takes time there is the connection, or the header.
 		f.job(work.Job{Bytes: f.bytes})
+	case load.Ahead:
+		f.job(work.Job{Bytes: f.bytes, Later: takes})
 	case load.Slow, load.Chunked:
 		f.bytes = work.SlowBytes
 		f.job(work.Job{Bytes: f.bytes, Takes: takes, Chunked: op == load.Chunked})
@@ -89,6 +91,7 @@ func (f *form) job(j work.Job) { f.url.Path, f.url.RawQuery = work.URLPath, j.Qu
 type attempt struct {
 	timeline.Sample
 	stream *stream
+	second *attempt // that was sent behind this one, before its answer
 }
 
 // header is that of an HTTP/1.1 request.

@@ -125,6 +125,8 @@ func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
 		return c.upload(ctx, a)
 	case load.HalfHeader:
 		return c.inHalves(ctx, a)
+	case load.Ahead:
+		return c.ahead(a, deadline)
 	}
 	w := &stamped{w: c.nc}
 	if _, err := w.Write(a.header()); err != nil {

@@ -232,6 +232,9 @@ func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
+	if s.Profile.Op == load.Ahead {
+		return s.Timeout + 2*s.Profile.Takes // one after the other
+	}
 	return s.Timeout + s.Profile.Takes
 }
 
@@ -255,6 +258,9 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 		s.carry(ctx, a)
 	}
 	s.emit(timeline.Record{Sample: &a.Sample})
+	if a.second != nil {
+		s.emit(timeline.Record{Sample: &a.second.Sample})
+	}
 }
 
 // carry takes the attempt over one connection.

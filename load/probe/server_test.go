@@ -64,20 +64,20 @@ func backend(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(work.HeaderID)
 	w.Header().Set(work.HeaderPod, "pod-1")
 	w.Header().Set(work.HeaderPeer, proxy)
+	h := sha256.New()
+	n, err := io.Copy(h, r.Body)
+	if err != nil {
+		return
+	}
+	later := time.NewTimer(job.Later)
+	defer later.Stop()
+	select {
+	case <-later.C:
+	case <-r.Context().Done():
+		return
+	}
 	if r.Method == http.MethodPost {
 		w.Header().Set(work.HeaderPeer, "127.0.0.1") // the client itself
-		h := sha256.New()
-		n, err := io.Copy(h, r.Body)
-		if err != nil {
-			return
-		}
-		later := time.NewTimer(job.Later)
-		defer later.Stop()
-		select {
-		case <-later.C:
-		case <-r.Context().Done():
-			return
-		}
 		_ = json.NewEncoder(w).Encode(work.Uploaded{Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))})
 		return
 	}

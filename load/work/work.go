@@ -74,7 +74,7 @@ type Job struct {
 	Takes time.Duration
 	// Chunked asks for a body whose length isn't announced.
 	Chunked bool
-	// Later is the time from an upload's last byte to its answer.
+	// Later is the time from a request's last byte to its answer.
 	Later time.Duration
 }
 

@@ -16,14 +16,13 @@ import (
 // initiate closure of the connection (see below) after it sends the response
 // containing the "close" connection option." The second part of what the design
 // calls http1.connection-close: it has another level, so it has an ID of its own.
-// That nothing more is processed there is not judged (ADR 0005).
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "http1.closes-after-saying",
-	Title: "A server that said close closes the connection",
+	Title: "A server that said close closes the connection, and processes nothing more on it",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "RFC 9112", Section: "section 9.6", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-9.6",
-		Quote: "A server that sends a \"close\" connection option MUST initiate closure of the connection (see below) after it sends the response containing the \"close\" connection option.",
+		Quote: "A server that sends a \"close\" connection option MUST initiate closure of the connection (see below) after it sends the response containing the \"close\" connection option. The server MUST NOT process any further requests received on that connection.",
 	}},
 	Profile: spec.Gateway,
 	Needs:   []spec.Feature{spec.HTTP1},
@@ -37,8 +36,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
 		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Ahead, Rate: 10, Takes: time.Second},
 	},
 	Checks:     []assertions.Check{assertions.ClosesAfterSaying()},
-	BrokenBy:   []spec.Fault{gateway.CloseThenProcess},
+	BrokenBy:   []spec.Fault{gateway.CloseThenProcess, gateway.ProcessesAhead},
 	Resolution: 60 * time.Millisecond,
 })
