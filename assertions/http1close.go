@@ -107,8 +107,8 @@ func ClosesAfterSaying() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
-				said, ok := k.saidClose()
-				if !ok || k.left(said.End) < t.Drain.At-t.Drain.Err {
+				said, ok := k.saidCloseIn(t)
+				if !ok {
 					return false
 				}
 				end, over := k.end()
@@ -138,10 +138,17 @@ func ClosesAfterSaying() Check {
 	}
 }
 
+// saidCloseIn is saidClose, where the drain had begun when that answer was sent.
+func (k connection) saidCloseIn(t Termination) (timeline.Sample, bool) {
+	said, ok := k.saidClose()
+	return said, ok && k.left(said.End) >= t.Drain.At-t.Drain.Err
+}
+
 // behindClose judges the requests behind the one whose answer said close: that they
 // are not answered, and that no backend begins them from then on. What one has begun
-// before that, for a server that reads ahead, is a doubt. It counts them, and holds
-// that against the floor of each termination, by the name of what.
+// before that, for a server that reads ahead, is a doubt. It returns on how many
+// connections there was one, and holds that against the floor of each termination, by
+// the name of what.
 func (g *gather) behindClose(c Case, what string) int {
 	begins := map[string]time.Duration{}
 	for _, e := range c.Timeline.Ledger {
@@ -149,33 +156,25 @@ func (g *gather) behindClose(c Case, what string) int {
 			begins[e.ID] = e.At
 		}
 	}
-	total := 0
-	for _, t := range c.Terminations {
-		sent := 0
-		for _, k := range connectionsTo(c, t, inHTTP1) {
-			said, ok := k.saidClose()
-			if !ok || k.left(said.End) < t.Drain.At-t.Drain.Err {
+	return g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+		said, ok := k.saidCloseIn(t)
+		evidence := false
+		for _, s := range k.samples {
+			if !ok || s.Nth <= said.Nth {
 				continue
 			}
-			for _, s := range k.samples {
-				if s.Nth <= said.Nth {
-					continue
-				}
-				at, begun := begins[s.ID]
-				switch {
-				case s.First > 0:
-					g.against(t, k.left(s.First), s.ID, "%s: a request behind the answer that said Connection: close was answered", k)
-				case begun && at >= k.left(said.First):
-					g.against(t, at, s.ID, "%s: a backend began a request behind the answer that said Connection: close", k)
-				case begun:
-					g.doubt("a request at %s was begun %s before the answer to the one before it said Connection: close", t.Name, ms(k.left(said.First)-at))
-					continue
-				}
-				sent++
+			at, begun := begins[s.ID]
+			switch {
+			case s.First > 0:
+				g.against(t, k.left(s.First), s.ID, "%s: a request behind the answer that said Connection: close was answered", k)
+			case begun && at >= k.left(said.First):
+				g.against(t, at, s.ID, "%s: a backend began a request behind the answer that said Connection: close", k)
+			case begun:
+				g.doubt("a request at %s was begun %s before the answer to the one before it said Connection: close", t.Name, ms(k.left(said.First)-at))
+				continue
 			}
+			evidence = true
 		}
-		total += sent
-		g.least(what, t.Name, sent, fewConnections)
-	}
-	return total
+		return evidence
+	})
 }

@@ -79,8 +79,7 @@ const (
 	HalfHeader Op = "half-header"
 	// Ahead is two short GETs at once, each of which the backend answers Profile.Takes
 	// after it has read it: the second one waits behind the first, and is a sample of
-	// its own. Protocol is HTTP1 or TLS1, and Conns is
-	// New.
+	// its own. Protocol is HTTP1 or TLS1, and Conns is New.
 	Ahead Op = "ahead"
 	// Talk is a stream in which the server speaks first, the client sends a body
 	// in pieces that comes back as it goes, and each side ends its own half:
