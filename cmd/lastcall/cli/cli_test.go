@@ -119,6 +119,9 @@ func TestRunSelects(t *testing.T) {
 	if got.request == nil || len(got.request.Selected) != len(behaviour.Catalogue()) {
 		t.Fatalf("by default all are run: %+v", got.request)
 	}
+	if got.request.Kubernetes != "" || got.request.Nodes != 0 || got.request.KubeProxy != "" {
+		t.Errorf("a cluster that stands would be refused for what nobody asked for: %+v", got.request)
+	}
 	if got.request.Dir == "" || !strings.HasPrefix(got.request.Dir, "lastcall-report") {
 		t.Errorf("the report goes to %q", got.request.Dir)
 	}

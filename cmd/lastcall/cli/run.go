@@ -40,6 +40,8 @@ type RunRequest struct {
 	Stage      string
 	Kubeconfig string
 	AgentImage string
+	// Kubernetes, Nodes, IPFamily and KubeProxy are empty where they were not
+	// given.
 	Kubernetes string
 	Nodes      int
 	Name       string
@@ -231,6 +233,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 			bad = append(bad, unknown(id))
 		}
 	}
+	r.forgetDefaults(given)
 	if len(bad) == 0 {
 		if r.Selected, err = behaviour.Select(behaviour.Sized(behaviour.Catalogue(), r.Profile), r.Labels, r.IDs); err != nil {
 			bad = append(bad, err)
@@ -243,6 +246,20 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		bad = append(bad, err)
 	}
 	return errors.Join(bad...)
+}
+
+// forgetDefaults leaves empty what was not asked for of the cluster: one that
+// stands may have anything there, and a new one has kind's defaults.
+func (r *RunRequest) forgetDefaults(given func(flag string) bool) {
+	if !given("k8s") {
+		r.Kubernetes = ""
+	}
+	if !given("nodes") {
+		r.Nodes = 0
+	}
+	if !given("kube-proxy") {
+		r.KubeProxy = ""
+	}
 }
 
 // The propagation windows that suites takes.
