@@ -13,6 +13,11 @@ import (
 // GOAWAY of an app behind it. The frame is about one connection (RFC 9113
 // section 6.8), and the proxy has others: its clients need not hear of it.
 //
+// A call that a backend has begun, and whose client was told that it was not
+// processed, is lost: its work is thrown away, or done twice. RFC 9113 section 8.7: "A
+// server MUST NOT indicate that a stream has not been processed unless it can
+// guarantee that fact."
+//
 // Only what was begun while the app still accepted is judged: that it then goes
 // away is what other rules are about.
 func NothingLostAtGoAway() Check {
@@ -30,6 +35,7 @@ func NothingLostAtGoAway() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			all, lost, away := 0, 0, 0
+			taken := begunIDs(c.Timeline)
 			hit := map[string]bool{}
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -48,12 +54,16 @@ func NothingLostAtGoAway() Check {
 					}
 					switch {
 					case !s.Failed():
-					case turnedAway(s):
+					case turnedAway(s) && !taken[s.ID]:
 						away++
 					default:
 						lost++
 						hit[t.UID] = true
-						g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
+						why := describe(s)
+						if turnedAway(s) {
+							why = "begun by a backend, and its client was told that it was not processed: " + why
+						}
+						g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, why)
 					}
 				}
 				g.least(said, t.Name, len(toldBy(c, t, timeline.ToldByGoAway)), 1)
@@ -61,6 +71,7 @@ func NothingLostAtGoAway() Check {
 				g.least(begun, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
 			}
 			g.needTerminations(c)
+			g.unbegun(c.Timeline, taken)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), all, lost)
 			g.finding.Cause = "The proxy ends, with the connection on which it was told GOAWAY, the streams that it is to let end; or it passes the backend's end on to the client as one of its own."
 			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), c.ends())

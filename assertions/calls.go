@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,11 @@ var httpUnavailable = []int{429, 502, 503, 504}
 // terminating a connection to reliably inform clients which work has been
 // accepted by the server and is being executed."
 //
+// A client sends by itself what it was told that nobody has processed: to say so of a
+// call that was begun is no excuse, at the deadline either. RFC 9113 section 8.7: "A
+// server MUST NOT indicate that a stream has not been processed unless it can
+// guarantee that fact."
+//
 // What was never taken up is no call: a dial that failed, or a connection that
 // stood when the listener was closed and that nobody had accepted.
 func CallsSayTheirEnd() Check {
@@ -75,7 +81,7 @@ func CallsSayTheirEnd() Check {
 			if len(kinds) == 0 {
 				g.doubt("no streaming calls were sent to the instances")
 			}
-			n := callEnds{of: map[string]Termination{}, hit: map[string]bool{}}
+			n := callEnds{of: map[string]Termination{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
 			begun := 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -105,6 +111,7 @@ func CallsSayTheirEnd() Check {
 				}
 			}
 			g.needTerminations(c)
+			g.unbegun(c.Timeline, n.begun)
 			g.count("calls begun after D", begun, 0)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
 			g.finding.Cause = "The proxy, or the server, ends a stream as it ends any answer: by END_STREAM, with the trailers left out, or by the end of its process. What is a whole download to HTTP is a call to gRPC whose result nobody knows."
@@ -126,6 +133,8 @@ type callEnds struct {
 	// end, by their UIDs.
 	of  map[string]Termination
 	hit map[string]bool
+	// begun are the requests that a backend says it began.
+	begun map[string]bool
 }
 
 func (n *callEnds) failed(t Termination) {
@@ -136,10 +145,11 @@ func (n *callEnds) failed(t Termination) {
 // callEnded judges how one call ended, and says whether it is one that ran at D
 // or was begun after it.
 func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
+	lie := k.disowned(s, n.begun)
 	switch {
 	case !isCall(s), s.Phase == timeline.PhaseDial, s.Phase == timeline.PhaseTLS, k.left(s.End) <= t.Drain.At-t.Drain.Err:
 		return false
-	case s.Failed() && !k.answered() && s.Start >= shut-atTheDoor:
+	case lie == "" && s.Failed() && !k.answered() && s.Start >= shut-atTheDoor:
 		return false // the listener's affair
 	case k.left(s.End) <= t.Drain.At+t.Drain.Err:
 		// Ended by then or not: nobody knows.
@@ -147,13 +157,13 @@ func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sampl
 			g.doubt("a call to %s broke within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 		}
 		return false
-	case s.Failed() && outlasts(c, t, s):
+	case lie == "" && s.Failed() && outlasts(c, t, s):
 		n.over++
 		return false
 	}
 	n.all++
 	n.of[s.ID] = t
-	switch why := k.unsaid(s); {
+	switch why := cmp.Or(lie, k.unsaid(s)); {
 	case why != "":
 		n.failed(t)
 		g.broke(c, t, s, "stream %d of connection %d: %s: %s", streamID(s), k.number(), why, describe(s))
@@ -166,6 +176,28 @@ func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sampl
 		}
 	}
 	return true
+}
+
+// disowned says what shows that a call was processed whose client was told that it
+// was not; "" for nothing, or where its client was not told so.
+func (k connection) disowned(s timeline.Sample, begun map[string]bool) string {
+	switch s.Outcome {
+	case timeline.GoAway, timeline.RefusedStream:
+	case timeline.Truncated, timeline.Closed, timeline.Reset:
+		if !k.toldUnprocessed(s) {
+			return ""
+		}
+	default:
+		return ""
+	}
+	switch {
+	case begun[s.ID]:
+		return "its client was told that it was not processed, and a backend had begun it"
+	case s.First > 0:
+		return "its client was told that it was not processed, and its answer had begun"
+	default:
+		return ""
+	}
 }
 
 // unsaid says what is wrong with how a call ended; "" for nothing.

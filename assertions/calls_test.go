@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,16 @@ func TestCallsSayTheirEnd(t *testing.T) {
 		one("HTTP says 503", spec.Pass, nothing, cut(timeline.Status, end), func(x *timeline.Sample) { x.Status = 503 }),
 		one("HTTP says 500", spec.Fail, nothing, cut(timeline.Status, end), func(x *timeline.Sample) { x.Status = 500 }),
 		one("REFUSED_STREAM", spec.Pass, reset("REFUSED_STREAM"), lost(timeline.RefusedStream, end)),
+		one("REFUSED_STREAM, and a backend had begun it", spec.Fail, func(k *talk) {
+			reset("REFUSED_STREAM")(k)
+			k.begun(9 * sec)
+		}, lost(timeline.RefusedStream, end)),
+		one("REFUSED_STREAM in the middle of its answer", spec.Fail, reset("REFUSED_STREAM"), cut(timeline.RefusedStream, end)),
 		one("above the last stream ID", spec.Pass, nothing, lost(timeline.GoAway, end)),
+		one("above the last stream ID, and begun", spec.Fail, func(k *talk) {
+			k.goAway(end, "0").begun(9 * sec)
+		}, lost(timeline.GoAway, end)),
+		one("above the last stream ID, in the middle of its answer", spec.Fail, func(k *talk) { k.goAway(end, "0") }, cut(timeline.GoAway, end)),
 		one("reset with CANCEL", spec.Pass, reset("CANCEL"), cut(timeline.StreamReset, end)),
 		one("reset with NO_ERROR", spec.Pass, reset("NO_ERROR"), cut(timeline.StreamReset, end)),
 		one("reset with STREAM_CLOSED", spec.Fail, reset("STREAM_CLOSED"), cut(timeline.StreamReset, end)),
@@ -70,6 +80,12 @@ func TestCallsSayTheirEnd(t *testing.T) {
 		one("FIN, and it was above the last stream ID", spec.Pass, func(k *talk) {
 			k.goAway(wireD+sec/10, "0").hear(end-1, timeline.FrameFIN)
 		}, lost(timeline.Closed, end)),
+		one("FIN, and it was above the last stream ID, and begun", spec.Fail, func(k *talk) {
+			k.goAway(wireD+sec/10, "0").hear(end-1, timeline.FrameFIN).begun(9 * sec)
+		}, lost(timeline.Closed, end)),
+		one("FIN in the middle of its answer, and it was above the last stream ID", spec.Fail, func(k *talk) {
+			k.goAway(end-sec/10, "0").hear(end-1, timeline.FrameFIN)
+		}, cut(timeline.Truncated, end)),
 		one("no end", spec.Fail, nothing, lost(timeline.Timeout, end+10*sec)),
 		one("protocol broken", spec.Fail, nothing, cut(timeline.Malformed, end)),
 		one("broken before D", spec.Pass, nil, cut(timeline.Truncated, wireD-sec/2)),
@@ -87,6 +103,18 @@ func TestCallsSayTheirEnd(t *testing.T) {
 			run(s, nothing)
 			s.tl.Ledger = s.tl.Ledger[:len(s.tl.Ledger)-1]
 		}, spec.Inconclusive},
+		{"REFUSED_STREAM, and the ledger has a hole", CallsSayTheirEnd(), func(s *scene) {
+			run(s, reset("REFUSED_STREAM"), lost(timeline.RefusedStream, end))
+			s.tl.Ledger = s.tl.Ledger[1:] // another call's begin
+		}, spec.Inconclusive},
+		{"REFUSED_STREAM at the deadline", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, lost(timeline.RefusedStream, wireDeadline))
+		}, spec.Pass},
+		{"REFUSED_STREAM at the deadline, and begun", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, lost(timeline.RefusedStream, wireDeadline)).begun(18 * sec)
+		}, spec.Fail},
 		{"longer than the instance had, and cut without a word", CallsSayTheirEnd(), func(s *scene) {
 			run(s, nothing)
 			s.dial("h2c/reused/grpc-server/30s").ask(9*sec, cut(timeline.Truncated, wireExit)).hear(wireExit, timeline.FrameFIN)
@@ -105,6 +133,11 @@ func TestCallsSayTheirEnd(t *testing.T) {
 			s.doors(wireShut)
 			s.dial(unary).ask(wireShut-1, lost(timeline.Reset, wireShut)).hear(wireShut, timeline.FrameRST)
 		}, spec.Pass},
+		{"refused at the door, and begun", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.doors(wireShut)
+			s.dial(unary).ask(wireShut-1, lost(timeline.RefusedStream, wireShut)).begun(wireShut - 1)
+		}, spec.Fail},
 		{"broken within D's uncertainty", CallsSayTheirEnd(), func(s *scene) {
 			run(s, nothing)
 			s.blurD(100 * time.Millisecond)
@@ -122,6 +155,33 @@ func TestCallsSayTheirEnd(t *testing.T) {
 			s.dial("h2c/reused/slow/3s").ask(9*sec, cut(timeline.Truncated, end)).hear(end, timeline.FrameFIN)
 		}, spec.Pass},
 	})
+}
+
+// Who reads of a lie must see that it is one: REFUSED_STREAM alone is in order.
+func TestLiesAreNamed(t *testing.T) {
+	const told = "its client was told that it was not processed"
+	const flow = "h2c/reused/grpc-bidi/3s"
+	for _, row := range []struct {
+		name   string
+		change func(*timeline.Sample)
+		begun  bool
+		says   string
+	}{
+		{"begun", lost(timeline.RefusedStream, 12*sec), true, told + ", and a backend had begun it"},
+		{"answered", cut(timeline.RefusedStream, 12*sec), false, told + ", and its answer had begun"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := quiet()
+			k := s.dial(flow).ask(9*sec, row.change).hear(12*sec, timeline.FrameReset, "id", "1", "code", "REFUSED_STREAM")
+			if row.begun {
+				k.begun(9 * sec)
+			}
+			f := s.run(CallsSayTheirEnd())
+			if len(f.Culprits) != 1 || !strings.Contains(f.Culprits[0].Text, row.says) {
+				t.Errorf("%v does not say %q", f.Culprits, row.says)
+			}
+		})
+	}
 }
 
 // A call that failed and came to its stream's end is whole to HTTP/2.

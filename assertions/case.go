@@ -35,6 +35,9 @@ type Case struct {
 	// disruption began. What lies between is the baseline. Tail is when the
 	// pacing ended.
 	Steady, Disturbed, Tail time.Duration
+	// Unserved are the attempts of streams that the system claims to serve and never
+	// did: see Claimed. They are not among the timeline's samples either.
+	Unserved []timeline.Sample
 	// Cancelled counts the attempts that the generator itself gave up: never
 	// evidence, so they are not among the timeline's samples.
 	Cancelled int
@@ -54,6 +57,7 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 			c.Tail = e.At
 		}
 	}
+	c.setAside()
 	for _, e := range tl.EventsOf(timeline.Disruption, "") {
 		if c.Disturbed == 0 || e.At < c.Disturbed {
 			c.Disturbed = e.At
@@ -66,6 +70,9 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 const (
 	MarkSteady = "steady" // the steady gate opened
 	MarkTail   = "tail"   // the disruption is over and P has passed: pacing ends
+	// MarkUnserved names a stream that was never served, when all others were clean:
+	// the gate opens without it. Attrs: stream, why.
+	MarkUnserved = "unserved"
 	// MarkSubject names the container that the recording is about, where the pods
 	// that are ended have several. Attrs: deployment, container.
 	MarkSubject = "subject"

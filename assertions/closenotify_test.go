@@ -24,6 +24,7 @@ func TestCloseNotifyFirst(t *testing.T) {
 	judgeWire(t, []wireCase{
 		{"close_notify, then FIN", CloseNotifyFirst(), good, spec.Pass},
 		{"close_notify, then RST", CloseNotifyFirst(), func(s *scene) { ends(s, 6, flow, timeline.FrameCloseNotify, timeline.FrameRST) }, spec.Pass},
+		{"close_notify that was read behind the RST", CloseNotifyFirst(), func(s *scene) { ends(s, 6, flow, timeline.FrameRST, timeline.FrameCloseNotify) }, spec.Pass},
 		{"bare FIN", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, flow, timeline.FrameFIN) }, spec.Fail},
 		{"RST", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, "h2/reused/get", timeline.FrameRST) }, spec.Fail},
 		{"a FIN in plaintext", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, "http1/new/idle/30s", timeline.FrameFIN) }, spec.Pass},

@@ -100,7 +100,7 @@ var whose = map[timeline.FrameKind]string{
 }
 
 // end is what ended the connection, whoever did: what comes behind it is of no
-// more account.
+// more account, but for a close_notify that is read behind an RST (see goAways).
 func (k connection) end() (timeline.Frame, bool) {
 	i := slices.IndexFunc(k.frames, func(f timeline.Frame) bool {
 		switch f.Kind {
@@ -111,6 +111,13 @@ func (k connection) end() (timeline.Frame, bool) {
 	})
 	if i < 0 {
 		return timeline.Frame{}, false
+	}
+	if k.frames[i].Kind == timeline.FrameRST {
+		for _, f := range k.frames[i:] {
+			if f.Kind == timeline.FrameCloseNotify {
+				return f, true
+			}
+		}
 	}
 	return k.frames[i], true
 }
@@ -169,7 +176,9 @@ func (k connection) goAways() []goAway {
 	var out []goAway
 	end, over := k.end()
 	for _, f := range k.frames {
-		if over && f.Kind == end.Kind && f.At == end.At {
+		// What is read behind an RST had come before it: the kernel tells of that at
+		// once, to whoever writes (socket(7), SO_ERROR), and still has the rest.
+		if over && end.Kind != timeline.FrameRST && f.Kind == end.Kind && f.At == end.At {
 			break
 		}
 		if f.Kind != timeline.FrameGoAway {
@@ -252,9 +261,14 @@ func begunIDs(tl *timeline.Timeline) map[string]bool {
 }
 
 // outlasts says whether a request was cut because its instance's time was up,
-// and not too early: by design it takes longer than the instance had from D to
-// its exit, or than its grace, and the instance had worked on for P at least.
+// and not too early: at the deadline that was declared, however late it had begun;
+// or by design it takes longer than the instance had from D to its exit, or than its
+// grace, and the instance had worked on for P at least. A silence that its client
+// ended is no cut at a deadline.
 func outlasts(c Case, t Termination, s timeline.Sample) bool {
+	if s.Outcome != timeline.Timeout && timeIsUp(c, t, s.End-delay(s)) {
+		return true
+	}
 	if !t.Exit.Known() || s.End < t.Drain.At+c.P {
 		return false
 	}

@@ -37,6 +37,9 @@ func TestSendsGoAway(t *testing.T) {
 		{"a GOAWAY in the same instant", SendsGoAway(), func(s *scene) {
 			h2pool(s, flow, func(k *talk) { k.goAway(12*sec, "1").hear(12*sec, timeline.FrameFIN) })
 		}, spec.Pass},
+		{"a GOAWAY that was read behind the RST", SendsGoAway(), func(s *scene) {
+			h2pool(s, flow, func(k *talk) { k.hear(12*sec, timeline.FrameRST).goAway(12*sec+1, "1") })
+		}, spec.Pass},
 		{"the client closed first", SendsGoAway(), func(s *scene) {
 			h2pool(s, flow, func(k *talk) { k.hear(12*sec, timeline.FrameClose, "why", "idle") })
 		}, spec.Inconclusive},

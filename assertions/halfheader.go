@@ -10,28 +10,28 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// AnswersHalfHeaders judges what becomes of requests whose header was on its
-// way at D: half of it was sent before, and the rest was to come after. The rule
-// is the project's own: a server may serve such a request or not, and close, but
-// both sides have to know which.
+// AnswersHalfHeaders judges what becomes of requests on connections of before D that
+// were to come after it: half of the header was sent before, or nothing. The rule is
+// the project's own: a server may serve such a request or not, and close, but both
+// sides have to know which.
 //
 // A reset without a byte is a close without one. Of the statuses, 408 and 503
 // say that the request was not served: RFC 9110 section 15.5.9: "The 408 (Request
 // Timeout) status code indicates that the server did not receive a complete
 // request message within the time that it was prepared to wait."
 func AnswersHalfHeaders() Check {
-	const what = "connections with half a header at D"
+	const what, mutely = "connections with half a header at D", "connections at D that were to have their first request later"
 	return Check{
-		Name:     what,
+		Name:     "requests that come late on connections of before D",
 		Expected: "each request is answered whole (also by 408 or 503), or its connection is closed without a byte and no backend has begun it",
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{perTermination(what, fewConnections), perTermination(mutely, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			total, closed, wrong := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
-				judged := 0
+				judged := map[string]int{}
 				for _, k := range connectionsOf(c, t, halved) {
 					s := k.first()
 					if !halfSent(t, k) {
@@ -39,7 +39,7 @@ func AnswersHalfHeaders() Check {
 					}
 					total++
 					if !s.Saturated {
-						judged++
+						judged[word(s, 3)]++
 					}
 					silent := s.First == 0 && (s.Outcome == timeline.Closed || s.Outcome == timeline.Reset)
 					at := k.left(s.End)
@@ -58,13 +58,14 @@ func AnswersHalfHeaders() Check {
 						g.against(t, at, s.ID, "%s", describe(s))
 					}
 				}
-				g.least(what, t.Name, judged, fewConnections)
+				g.least(what, t.Name, judged["half-header"], fewConnections)
+				g.least(mutely, t.Name, judged["belated"], fewConnections)
 			}
 			g.needTerminations(c)
 			if closed > 0 && len(begun) == 0 {
 				g.doubt("no backend's ledger says what was begun")
 			}
-			g.finding.Cause = "The server takes a connection with half a header for idle, or for a request in flight, and not for what it is: it passes the request on when the rest comes, and closes the connection meanwhile."
+			g.finding.Cause = "The server takes a connection with half a header, or with none so far, for idle, or for a request in flight, and not for what it is: it passes the request on when it comes, and closes the connection meanwhile."
 			return g.conclude(
 				fmt.Sprintf("%d of %d were answered, and %d closed without a byte", total-closed, total, closed),
 				fmt.Sprintf("%d of %s ended in between", wrong, plural(total, "request", "requests")))
@@ -72,10 +73,10 @@ func AnswersHalfHeaders() Check {
 	}
 }
 
-// halved says whether a request's header comes in two halves.
-func halved(s timeline.Sample) bool { return word(s, 3) == "half-header" }
+// halved says whether a request's header comes in two halves, or late and at once.
+func halved(s timeline.Sample) bool { return word(s, 3) == "half-header" || word(s, 3) == "belated" }
 
-// halfSent says whether, at D, the peer had half of a header and not the rest.
+// halfSent says whether, at D, the peer had the connection and not all of the header.
 func halfSent(t Termination, k connection) bool {
 	s := k.first()
 	return s.Phase != timeline.PhaseTLS && s.Dial > 0 && s.Dial+k.way()+atOnce < t.Drain.At-t.Drain.Err &&

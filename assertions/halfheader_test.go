@@ -12,18 +12,24 @@ import (
 
 func TestAnswersHalfHeaders(t *testing.T) {
 	check := AnswersHalfHeaders()
-	// half has requests whose first half is sent at an instant, and the rest 4 s
-	// later.
-	half := func(s *scene, n int, at time.Duration, changes ...func(*timeline.Sample)) []*talk {
+	// late has requests of a kind that begin at an instant, and are sent, or the rest
+	// of them, 4 s later.
+	late := func(s *scene, flow string, n int, at time.Duration, changes ...func(*timeline.Sample)) []*talk {
 		var all []*talk
 		times(n, func(i time.Duration) {
-			k := s.dial("http1/new/half-header/4s")
+			k := s.dial(flow)
 			all = append(all, k.ask(at+i, append([]func(*timeline.Sample){func(x *timeline.Sample) {
 				x.Dial, x.Sent = at+i, at+i+4*sec
 				x.First, x.End = x.Sent+time.Millisecond, x.Sent+2*time.Millisecond
 			}}, changes...)...))
 		})
 		return all
+	}
+	half := func(s *scene, n int, at time.Duration, changes ...func(*timeline.Sample)) []*talk {
+		return late(s, "http1/new/half-header/4s", n, at, changes...)
+	}
+	belated := func(s *scene, n int, changes ...func(*timeline.Sample)) []*talk {
+		return late(s, "http1/new/belated/4s", n, 8*sec, changes...)
 	}
 	// closed ends without a byte, while the rest was waited for.
 	closed := func(o timeline.Outcome) func(*timeline.Sample) {
@@ -35,7 +41,7 @@ func TestAnswersHalfHeaders(t *testing.T) {
 	says := func(status int) func(*timeline.Sample) {
 		return func(x *timeline.Sample) { x.Outcome, x.Phase, x.Status = timeline.Status, timeline.PhaseBody, status }
 	}
-	good := func(s *scene) { half(s, 6, 8*sec) }
+	good := func(s *scene) { half(s, 6, 8*sec); belated(s, 6) }
 	with := func(changes ...func(*timeline.Sample)) func(*scene) {
 		return func(s *scene) { good(s); half(s, 1, 8*sec, changes...) }
 	}
@@ -63,8 +69,19 @@ func TestAnswersHalfHeaders(t *testing.T) {
 			good(s)
 			half(s, 1, 11*sec, cut(timeline.Truncated, 16*sec))
 		}, spec.Pass},
-		{"all closed, and no ledger", check, func(s *scene) { half(s, 6, 8*sec, closed(timeline.Closed)) }, spec.Inconclusive},
-		{"too few", check, func(s *scene) { half(s, 4, 8*sec) }, spec.Inconclusive},
+		{"belated ones closed", check, func(s *scene) { good(s); belated(s, 6, closed(timeline.Closed)) }, spec.Pass},
+		{"a belated one begun, and closed", check, func(s *scene) {
+			good(s)
+			for _, k := range belated(s, 1, lost(timeline.Reset, 13*sec)) {
+				k.begun(12 * sec)
+			}
+		}, spec.Fail},
+		{"none was belated", check, func(s *scene) { half(s, 6, 8*sec) }, spec.Inconclusive},
+		{"all closed, and no ledger", check, func(s *scene) {
+			half(s, 6, 8*sec, closed(timeline.Closed))
+			belated(s, 6, closed(timeline.Closed))
+		}, spec.Inconclusive},
+		{"too few", check, func(s *scene) { half(s, 4, 8*sec); belated(s, 6) }, spec.Inconclusive},
 		{"closed within the uncertainty of D", check, func(s *scene) {
 			s.blurD(3 * sec)
 			half(s, 6, 6*sec, closed(timeline.Closed))

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -33,12 +34,17 @@ func HealthFailsFirst() Check {
 				g.least(what, t.Name, g.balancerFirst(c, t), floor)
 				live := healths(c, t, "live")
 				g.least(told, t.Name, len(live), 0)
-				for _, e := range live {
+				for i, e := range live {
 					if e.At < t.Drain.At-t.Drain.Err || e.Attrs["good"] == "true" {
 						continue
 					}
 					if t.Exit.Known() && e.At >= t.Exit.At-t.Exit.Err-atTheDoor {
 						continue // with the process
+					}
+					// One look without an answer restarts nothing, if the next has one.
+					if e.Attrs["silent"] == "true" && slices.ContainsFunc(live[i:], func(e timeline.Event) bool { return e.Attrs["good"] == "true" }) {
+						g.doubt("%s: a look at the liveness of %s had no answer in time, and was good again after it", relative(e.At, t), t.Name)
+						continue
 					}
 					g.late(c, e.At, t.Name, "", "%s: liveness turned bad", relative(e.At, t))
 				}

@@ -83,6 +83,17 @@ func TestHealthFailsFirst(t *testing.T) {
 			polled(s, wireD+sec, wireShut)
 			health(s, wireD+sec+sec/2, "lb", true)
 		}, spec.Fail},
+		{"one look at liveness gets no answer", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			s.event(wireD+2*sec, timeline.Health, uid, map[string]string{"probe": "live", "good": "false", "silent": "true"})
+			health(s, wireD+2*sec+sec/2, "live", true)
+			s.tl.Sort()
+		}, spec.Inconclusive},
+		{"liveness gives no answer any more", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			s.event(wireD+2*sec, timeline.Health, uid, map[string]string{"probe": "live", "good": "false", "silent": "true"})
+			s.tl.Sort()
+		}, spec.Fail},
 		{"liveness fails on a starved machine", HealthFailsFirst(), func(s *scene) {
 			polled(s, wireD+sec, wireShut)
 			health(s, wireD+2*sec, "live", false)

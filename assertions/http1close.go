@@ -146,9 +146,9 @@ func (k connection) saidCloseIn(t Termination) (timeline.Sample, bool) {
 
 // behindClose judges the requests behind the one whose answer said close: that they
 // are not answered, and that no backend begins them from then on. What one has begun
-// before that, for a server that reads ahead, is a doubt. It returns on how many
-// connections there was one, and holds that against the floor of each termination, by
-// the name of what.
+// before that, for a server that reads ahead, is a doubt, and so is a hole in the
+// ledger. It returns on how many connections there was one, and holds that against the
+// floor of each termination, by the name of what.
 func (g *gather) behindClose(c Case, what string) int {
 	begins := map[string]time.Duration{}
 	for _, e := range c.Timeline.Ledger {
@@ -156,6 +156,7 @@ func (g *gather) behindClose(c Case, what string) int {
 			begins[e.ID] = e.At
 		}
 	}
+	g.unbegun(c.Timeline, begunIDs(c.Timeline))
 	return g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
 		said, ok := k.saidCloseIn(t)
 		evidence := false

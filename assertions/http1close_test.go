@@ -164,6 +164,15 @@ func TestClosesAfterSaying(t *testing.T) {
 			said(s, closed)
 			s.dial("http1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec, left).begun(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
 		}, spec.Inconclusive},
+		{"none is begun, and the ledger has a hole", ClosesAfterSaying(), func(s *scene) {
+			said(s, closed)
+			s.tl.Ledger = s.tl.Ledger[1:] // the begin of the first request
+		}, spec.Inconclusive},
+		{"one is answered, and the ledger has a hole", ClosesAfterSaying(), func(s *scene) {
+			said(s, closed)
+			s.tl.Ledger = s.tl.Ledger[1:]
+			s.dial("https1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
+		}, spec.Fail},
 		{"all are answered, and no answer says close", ClosesAfterSaying(), func(s *scene) {
 			kept(s, closed)
 			times(6, func(i time.Duration) { s.dial("http1/new/ahead/1s").ask(12*sec + i).ask(12*sec + i) })

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -37,9 +38,14 @@ func ClosesIdleFirst() Check {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				ended, pooled, before := 0, 0, g.failures()
+				stoodTLS, endedTLS := 0, 0
 				for _, k := range standing(c, t, inHTTP1) {
 					if k.pooled() && k.way() > 0 {
 						pooled++
+					}
+					veiled := k.silent() && slices.Contains(inTLS, word(k.first(), 1))
+					if veiled {
+						stoodTLS++
 					}
 					was := g.idleEnd(t, k)
 					if was == untold {
@@ -52,6 +58,9 @@ func ClosesIdleFirst() Check {
 					if k.silent() {
 						ended++
 					}
+					if veiled {
+						endedTLS++
+					}
 				}
 				l, n := g.raceLosses(c, t)
 				lost, sent = lost+l, sent+n
@@ -59,6 +68,10 @@ func ClosesIdleFirst() Check {
 					hit++
 				}
 				g.least(seen, t.Name, ended, floor)
+				// What is done to plaintext says nothing of what its TLS library forgets.
+				if stoodTLS > 0 {
+					g.leastOf("TLS", seen, t.Name, endedTLS, floor)
+				}
 				g.least(distant, t.Name, pooled, floor)
 			}
 			g.needTerminations(c)

@@ -52,6 +52,11 @@ func TestClosesIdleFirst(t *testing.T) {
 				k.hear(wireExit-time.Millisecond, timeline.FrameCloseNotify).hear(wireExit-time.Millisecond, timeline.FrameFIN)
 			})
 		}, spec.Pass},
+		{"in plaintext only: those in TLS are left to the kernel", ClosesIdleFirst(), func(s *scene) {
+			all(s)
+			idle(s, "https1/new/idle/30s", func(k *talk, _ time.Duration) { k.hear(wireExit-time.Millisecond, timeline.FrameFIN) })
+		}, spec.Inconclusive},
+		{"both", ClosesIdleFirst(), func(s *scene) { all(s); idle(s, "https1/new/idle/30s", fin(15*sec)) }, spec.Pass},
 		{"RST at the exit", ClosesIdleFirst(), func(s *scene) {
 			pools(s)
 			idle(s, near, func(k *talk, _ time.Duration) { k.hear(wireExit, timeline.FrameRST) })

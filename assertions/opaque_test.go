@@ -36,6 +36,9 @@ func breaks(o timeline.Outcome, end time.Duration) func(*timeline.Sample) {
 	}
 }
 
+// greeted is a talk whose server spoke.
+func greeted(x *timeline.Sample) { x.Dial = x.Start + time.Millisecond }
+
 // stranded is a talk that lost what came behind its client's FIN.
 func stranded(o timeline.Outcome) func(*timeline.Sample) {
 	return func(x *timeline.Sample) { x.Outcome, x.Phase = o, timeline.PhaseBody }
@@ -86,6 +89,15 @@ func TestCarriesOpaque(t *testing.T) {
 		}), spec.Pass},
 		{"longer than the instance had, and cut at D", CarriesOpaque(), and(func(s *scene) {
 			s.dial("tcp/new/talk/30s").ask(9*sec, breaks(timeline.Reset, wireD+time.Millisecond))
+		}), spec.Fail},
+		{"begun late, and cut at the deadline", CarriesOpaque(), and(func(s *scene) {
+			s.dial("tcp/new/talk/8s").ask(wireShut-sec, greeted, breaks(timeline.Reset, wireDeadline))
+		}), spec.Pass},
+		{"begun late, and cut a second before the deadline", CarriesOpaque(), and(func(s *scene) {
+			s.dial("tcp/new/talk/8s").ask(wireShut-sec, greeted, breaks(timeline.Reset, wireDeadline-sec))
+		}), spec.Fail},
+		{"other bytes at the deadline", CarriesOpaque(), and(func(s *scene) {
+			s.dial("tcp/new/talk/8s").ask(wireShut-sec, greeted, stranded(timeline.Corrupt), until(wireDeadline))
 		}), spec.Fail},
 		{"none in flight at D", CarriesOpaque(), func(s *scene) {
 			s.doors(wireShut)

@@ -108,7 +108,7 @@ func TestObeysGoAway(t *testing.T) {
 		{"goes on for long, on a starved machine", check, func(s *scene) {
 			away(s).asked(wireD+sec/2, 1, timeline.ToldByGoAway).asked(wireD+2*sec, 1, timeline.ToldByGoAway)
 			s.through("service/h2c/reused/grpc-unary", 20, func(x *timeline.Sample) { x.Saturated = true })
-		}, spec.Fail},
+		}, spec.Inconclusive},
 		{"a FIN is another's", check, func(s *scene) { away(s).told(wireD+1, 2, timeline.ToldByFIN).asked(wireD+sec, 2, timeline.ToldByFIN) }, spec.Pass},
 		{"goes on for a moment", check, func(s *scene) { away(s).asked(wireD+sec/2, 1, timeline.ToldByGoAway) }, spec.Inconclusive},
 	})

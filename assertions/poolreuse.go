@@ -30,10 +30,10 @@ func NoReuseAfterClose() Check {
 				g.shutBetween(c, t)
 				closed, away := toldBy(c, t, timeline.ToldByFIN), toldBy(c, t, timeline.ToldByGoAway)
 				for _, k := range closed {
-					crossed += g.askedAfter(t, k, k.At, "its FIN")
+					crossed += g.askedAfter(c, t, k, k.At, "its FIN")
 				}
 				for _, k := range away {
-					crossed += g.streamsAfter(t, k)
+					crossed += g.streamsAfter(c, t, k)
 				}
 				total += len(closed) + len(away)
 				g.least(ended, t.Name, len(closed)+len(away), fewConnections)
@@ -72,7 +72,7 @@ func ObeysGoAway() Check {
 				g.shutBetween(c, t)
 				read := 0
 				for _, k := range toldBy(c, t, timeline.ToldByGoAway) {
-					crossed += g.streamsAfter(t, k)
+					crossed += g.streamsAfter(c, t, k)
 					if k.heard > 0 {
 						read++
 					} else if e, late, _ := k.belated(k.At); late {
@@ -98,25 +98,26 @@ const noCrossing = time.Second
 
 // streamsAfter judges the streams on a connection after its GOAWAY was read, and
 // counts those that crossed it.
-func (g *gather) streamsAfter(t Termination, k told) (crossed int) {
+func (g *gather) streamsAfter(c Case, t Termination, k told) (crossed int) {
 	if k.heard == 0 {
 		return 0
 	}
-	return g.askedAfter(t, k, k.heard, "it had answered the PING behind the GOAWAY")
+	return g.askedAfter(c, t, k, k.heard, "it had answered the PING behind the GOAWAY")
 }
 
 // askedAfter judges what came on a connection after its other side could have known
 // better, since an instant that is called after what was there to be read, and counts
 // what crossed that. What came up to noCrossing after it may have been in the hands of
-// a process that stood still: that of the other side, whose stalls nobody sees.
-func (g *gather) askedAfter(t Termination, k told, since time.Duration, called string) (crossed int) {
+// a process that stood still: that of the other side, whose stalls nobody sees. Those of
+// the backend that read it are the machine's.
+func (g *gather) askedAfter(c Case, t Termination, k told, since time.Duration, called string) (crossed int) {
 	e, late, crossed := k.belated(since)
 	if !late {
 		return crossed
 	}
 	const text = "%s: %s came on %s, %s after %s"
 	if last := k.asked[len(k.asked)-1]; last.At > since+noCrossing {
-		g.culprit(last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
+		g.late(c, last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
 	} else {
 		g.doubt(text+": who stood still for so long may have had it in hand", relative(e.At, t), what(e), k, ms(e.At-since), called)
 	}

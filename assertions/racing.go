@@ -71,6 +71,7 @@ func RacingStreams() Check {
 				}
 			}
 			g.needTerminations(c)
+			g.unbegun(c.Timeline, begun)
 			g.count(what, sound, floor)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sound, lost), lost)
 			g.finding.Cause = "The server takes no new streams from the instant at which it sends its first GOAWAY, and what is on its way is dropped without a word, or reset with a code that leaves open whether it was processed."

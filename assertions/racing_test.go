@@ -30,6 +30,17 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max")
 			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.RefusedStream, told+far)).begun(crossing+far).goAway(told, "max")
 		}, spec.Fail},
+		{"known to be unprocessed, and the ledger has a hole", RacingStreams(), func(s *scene) {
+			race(s, crossing, "1", lost(timeline.GoAway, told))
+			s.tl.Ledger = s.tl.Ledger[1:] // the begin of the first request
+		}, spec.Inconclusive},
+		{"refused, and begun, and the ledger has a hole", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			s.tl.Ledger = s.tl.Ledger[1:]
+			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.RefusedStream, told+far)).begun(crossing+far).goAway(told, "max")
+		}, spec.Fail},
+		{"answered whole with another status", RacingStreams(), func(s *scene) { race(s, crossing, "max", status(503, timeline.PhaseDone)) }, spec.Pass},
+		{"cut in an answer of another status", RacingStreams(), func(s *scene) { race(s, crossing, "max", status(503, timeline.PhaseBody)) }, spec.Fail},
 		{"stranded", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.Timeout, told+sec)) }, spec.Fail},
 		{"reset with a code that says nothing", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.StreamReset, told+far)) }, spec.Fail},
 		{"closed", RacingStreams(), func(s *scene) { race(s, crossing, "3", lost(timeline.Closed, told+1)) }, spec.Fail},

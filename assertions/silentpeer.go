@@ -38,6 +38,8 @@ func ClosesSilent() Check {
 				switch {
 				case !over, end.Kind == timeline.FrameClose && end.At <= limit:
 					return false // its client was first, or nobody knows
+				case t.Exit.Known() && min(shut[t.UID], k.left(end.At)) >= t.Exit.At-t.Exit.Err-atOnce:
+					return false // with the process, which accepted to its end: it may have waited for it
 				case k.left(end.At) <= limit:
 				default:
 					left++

@@ -57,9 +57,13 @@ func TestClosesSilent(t *testing.T) {
 		{"idle ones are another's", ClosesSilent(), and(func(s *scene) {
 			s.dial("http1/new/idle/20s").ask(8*sec).hear(wireExit, timeline.FrameRST)
 		}), spec.Pass},
-		{"the listener stays to the exit", ClosesSilent(), func(s *scene) {
+		{"the listener stays to the exit, which may have waited for them", ClosesSilent(), func(s *scene) {
 			s.doors(wireExit)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireExit, timeline.FrameRST)
+		}, spec.Inconclusive},
+		{"the listener stays to the exit, and they don't", ClosesSilent(), func(s *scene) {
+			s.doors(wireExit)
+			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+sec, timeline.FrameFIN)
 		}, spec.Pass},
 	})
 }

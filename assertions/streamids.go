@@ -66,7 +66,7 @@ func AboveLastUnprocessed() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
-			above, missing, first := 0, 0, ""
+			above := 0
 			g.overConnections(c, what, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
@@ -75,10 +75,6 @@ func AboveLastUnprocessed() Check {
 				last := lowest(said)
 				for _, s := range k.samples {
 					if streamID(s) <= last {
-						if !s.Failed() && !begun[s.ID] {
-							missing++
-							first = cmp.Or(first, s.ID)
-						}
 						continue
 					}
 					if s.Phase == timeline.PhaseWrite && s.Sent == 0 && !begun[s.ID] {
@@ -95,14 +91,29 @@ func AboveLastUnprocessed() Check {
 				return true
 			})
 			g.count("streams above it", above, 0)
-			if missing > 0 {
-				g.doubt("%s no beginning in any backend's ledger (the first: %s): its tail is missing", plural(missing, "answered request has", "answered requests have"), first)
-			}
+			g.unbegun(c.Timeline, begun)
 			g.finding.Cause = "The last stream ID is read before the server has stopped to take streams: a client that sends such a request again, as it may, has it done twice."
 			return g.conclude(
 				fmt.Sprintf("none of %s above it was processed", plural(above, "stream", "streams")),
 				fmt.Sprintf("%d of %s above it were processed", g.failures(), plural(above, "stream", "streams")))
 		},
+	}
+}
+
+// unbegun doubts a ledger that has not the beginning of every request that a client
+// saw answered, wherever in the recording: what such a ledger does not say of another
+// request proves nothing.
+func (g *gather) unbegun(tl *timeline.Timeline, begun map[string]bool) {
+	missing, first := 0, ""
+	for _, s := range tl.Samples {
+		if s.Failed() || begun[s.ID] || asks(s) || mute(s) {
+			continue
+		}
+		missing++
+		first = cmp.Or(first, s.ID)
+	}
+	if missing > 0 {
+		g.doubt("%s no beginning in any backend's ledger (the first: %s): it has a hole, or its tail is missing", plural(missing, "answered request has", "answered requests have"), first)
 	}
 }
 
@@ -176,7 +187,8 @@ func (g *gather) broke(c Case, t Termination, s timeline.Sample, format string, 
 }
 
 // cutShort says whether a request's stream did not come to its end. A gRPC call
-// that failed and came to it is whole to HTTP/2.
+// that failed and came to it is whole to HTTP/2, and so is an answer of another
+// status.
 func cutShort(s timeline.Sample) bool { return s.Failed() && s.Phase != timeline.PhaseDone }
 
 // opened is when a request's stream was opened: its HEADERS are written with

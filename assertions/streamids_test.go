@@ -10,6 +10,11 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
+// status is an answer of another status, read to its end or not.
+func status(code int, phase timeline.Phase) func(*timeline.Sample) {
+	return func(x *timeline.Sample) { x.Outcome, x.Phase, x.Status = timeline.Status, phase, code }
+}
+
 func TestGoAwayNeverRises(t *testing.T) {
 	series := func(lasts ...string) func(*scene) {
 		return func(s *scene) {
@@ -57,6 +62,16 @@ func TestAboveLastUnprocessed(t *testing.T) {
 			})
 		}, spec.Pass},
 		{"the ledger's tail is missing", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(*talk) {}); s.tl.Ledger = nil }, spec.Inconclusive},
+		{"the ledger lacks another stream's request", AboveLastUnprocessed(), func(s *scene) {
+			s.dial("http1/reused/get").ask(8 * sec)
+			s.tl.Ledger = nil
+			crossing(s, func(*talk) {})
+		}, spec.Inconclusive},
+		{"what no ledger has is not missing in it", AboveLastUnprocessed(), func(s *scene) {
+			s.dial("http1/new/check").ask(8 * sec)
+			s.tl.Ledger = nil
+			crossing(s, func(*talk) {})
+		}, spec.Pass},
 	})
 }
 
@@ -72,6 +87,12 @@ func TestBelowLastCompletes(t *testing.T) {
 		{"is cut", BelowLastCompletes(), func(s *scene) { open(s, "h2c/reused/slow/2s", 12*sec, cut(timeline.Truncated, 12*sec)) }, spec.Fail},
 		{"is reset", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
+		}, spec.Fail},
+		{"is answered whole with another status", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 12*sec, status(503, timeline.PhaseDone))
+		}, spec.Pass},
+		{"is cut in an answer of another status", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 12*sec, status(503, timeline.PhaseBody))
 		}, spec.Fail},
 		{"is cut at the deadline, and too long for it", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 13*sec)

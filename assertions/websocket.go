@@ -145,14 +145,20 @@ func (k connection) closeCode() string {
 	return ""
 }
 
-// dueToBeCut says whether an instance's time was up at an instant.
-func (g *gather) dueToBeCut(c Case, t Termination, at time.Duration) bool {
+// timeIsUp says whether an instance's time was up at an instant, as far as anybody
+// said when that is.
+func timeIsUp(c Case, t Termination, at time.Duration) bool {
 	end := deadline(c, t)
-	if end == 0 {
+	return end > 0 && at >= end-t.Drain.Err-atTheDeadline
+}
+
+// dueToBeCut is timeIsUp, and a doubt where nobody said.
+func (g *gather) dueToBeCut(c Case, t Termination, at time.Duration) bool {
+	if deadline(c, t) == 0 {
 		g.doubt("nobody said when %s cuts what is left", t.Name)
 		return true
 	}
-	return at >= end-t.Drain.Err-atTheDeadline
+	return timeIsUp(c, t, at)
 }
 
 // unclosed is a culprit: a WebSocket that ended too soon, and not as it should.

@@ -38,6 +38,14 @@ func turnedAway(s timeline.Sample) bool {
 	return s.Outcome.SafeToRetry() && s.Phase != timeline.PhaseBody
 }
 
+// LeftBehind says whether a request was sent ahead on a connection that the server
+// ended after the answer to the one before. That is no loss, whoever drains: RFC 9112
+// section 9.3.2, "A client that pipelines requests SHOULD retry unanswered requests if
+// the connection closes before it receives all of the corresponding responses."
+func LeftBehind(s timeline.Sample) bool {
+	return word(s, 3) == "ahead" && s.Nth > 1 && (s.Outcome == timeline.BehindClose || s.Outcome == timeline.Closed)
+}
+
 // stopsAccepting is the first sign that an instance accepts no more: its own
 // word, the first of the dials that fail from then on (one alone is a loss, and no
 // listener's end), or its exit; else the end of the recording.

@@ -77,6 +77,9 @@ const (
 	// HalfHeader is a short GET whose header comes in two halves, Profile.Takes
 	// apart. Protocol is HTTP1 or TLS1, and Conns is New.
 	HalfHeader Op = "half-header"
+	// Belated is a short GET that is sent Profile.Takes after its connection stood, on
+	// which nothing was said before.
+	Belated Op = "belated"
 	// Ahead is two short GETs at once, each of which the backend answers Profile.Takes
 	// after it has read it: the second one waits behind the first, and is a sample of
 	// its own. Protocol is HTTP1 or TLS1, and Conns is New.

@@ -43,7 +43,7 @@ func newForm(s load.Stream, host string) form {
 	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}}
 	var more string
 	switch op, takes := s.Profile.Op, s.Profile.Takes; op {
-	case load.Get, load.Idle, load.HalfHeader:
+	case load.Get, load.Idle, load.HalfHeader, load.Belated:
 		// What takes time there is the connection, or the header.
 		f.job(work.Job{Bytes: f.bytes})
 	case load.Ahead:
@@ -144,6 +144,10 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	if resp.StatusCode != http.StatusOK {
 		a.fail(timeline.Status, errors.New(resp.Status))
 		_, err := rest(resp)
+		if err == nil {
+			// Whatever it says, it came to its end.
+			a.Phase = timeline.PhaseDone
+		}
 		return err
 	}
 	var wrong, err error

@@ -159,7 +159,7 @@ func TestCallOutcomes(t *testing.T) {
 			func(p *peer, s uint32, id string) { p.replied(s, id, 2); p.trailers(s, "14"); p.rest() }},
 		"trailers before the client's end": {long, want{timeline.Status, timeline.PhaseDone, 200, 0, false}, "14",
 			func(p *peer, s uint32, _ string) { p.header(s, 200, -1, false); p.trailers(s, "14"); p.rest() }},
-		"an HTTP status": {unary, want{timeline.Status, timeline.PhaseBody, 503, 0, false}, "",
+		"an HTTP status": {unary, want{timeline.Status, timeline.PhaseDone, 503, 0, false}, "",
 			func(p *peer, s uint32, _ string) { p.header(s, 503, 0, true); p.rest() }},
 		"refused": {unary, want{timeline.RefusedStream, timeline.PhaseFirstByte, 0, 0, false}, "",
 			func(p *peer, s uint32, _ string) {

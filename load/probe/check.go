@@ -43,6 +43,7 @@ var shapes = []shape{
 	{load.Idle, overHTTP, newConns, true},
 	{load.WebSocket, overH1, newConns, true},
 	{load.HalfHeader, overH1, newConns, true},
+	{load.Belated, overH1, newConns, true},
 	{load.Ahead, overH1, newConns, true},
 	{load.Talk, []load.Protocol{load.TCP}, newConns, true},
 	{load.Mute, overH1, newConns, true},

@@ -123,7 +123,7 @@ func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
 		return c.webSocket(ctx, a)
 	case load.Upload, load.Post, load.Continue:
 		return c.upload(ctx, a)
-	case load.HalfHeader:
+	case load.HalfHeader, load.Belated:
 		return c.inHalves(ctx, a)
 	case load.Ahead:
 		return c.ahead(a, deadline)

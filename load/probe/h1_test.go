@@ -137,7 +137,7 @@ func TestHTTP1Outcomes(t *testing.T) {
 			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 300, ok, "Content-Length: 300"))
 			}},
-		"503": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
+		"503": {get, want{timeline.Status, timeline.PhaseDone, 503, 0, true},
 			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 10, "503 Service Unavailable", "Connection: close", "Content-Length: 10"))
 			}},
@@ -158,7 +158,7 @@ func TestHTTP1Outcomes(t *testing.T) {
 				fmt.Fprint(c, answer(id, 9, ok, "Content-Length: 256"))
 				_, _ = br.ReadByte()
 			}},
-		"upload refused early": {long, want{timeline.Status, timeline.PhaseBody, 503, 0, true},
+		"upload refused early": {long, want{timeline.Status, timeline.PhaseDone, 503, 0, true},
 			func(c lingering, br *bufio.Reader, id string) {
 				_, _ = br.ReadByte()
 				fmt.Fprint(c, answer(id, 0, "503 Service Unavailable", "Connection: close", "Content-Length: 0"))
@@ -187,7 +187,7 @@ func TestHTTP1Outcomes(t *testing.T) {
 				_, _ = io.CopyN(io.Discard, br, work.SlowBytes)
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\nthanks")
 			}},
-		"expectation failed": {cont, want{timeline.Status, timeline.PhaseBody, 417, 0, false},
+		"expectation failed": {cont, want{timeline.Status, timeline.PhaseDone, 417, 0, false},
 			func(c lingering, br *bufio.Reader, _ string) {
 				fmt.Fprint(c, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")
 				if _, err := br.ReadByte(); err != io.EOF {

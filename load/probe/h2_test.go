@@ -350,8 +350,28 @@ func TestH2COutcomes(t *testing.T) {
 				p.body(s, id+"x", 256, true)
 				p.rest()
 			}},
-		"503": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+		"503": {get, want{timeline.Status, timeline.PhaseDone, 503, 0, false},
 			func(p *peer, s uint32, _ string) { p.header(s, 503, 0, true); p.rest() }},
+		"503 with a body": {get, want{timeline.Status, timeline.PhaseDone, 503, 0, false},
+			func(p *peer, s uint32, id string) {
+				p.header(s, 503, -1, false)
+				p.body(s, id, 100, true)
+				p.rest()
+			}},
+		"503 reset in its body": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+			func(p *peer, s uint32, id string) {
+				p.header(s, 503, -1, false)
+				p.body(s, id, 100, false)
+				p.settled()
+				_ = p.WriteRSTStream(s, http2.ErrCodeCancel)
+				p.rest()
+			}},
+		"503, and fin in its body": {get, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+			func(p *peer, s uint32, id string) {
+				p.header(s, 503, 256, false)
+				p.body(s, id, 100, false)
+				p.fin()
+			}},
 		"no HTTP/2": {get, want{timeline.Malformed, timeline.PhaseFirstByte, 0, 0, false},
 			func(p *peer, s uint32, _ string) {
 				fmt.Fprint(p.c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
@@ -370,7 +390,7 @@ func TestH2COutcomes(t *testing.T) {
 				p.body(s, id, 9, false)
 				p.rest()
 			}},
-		"upload refused early": {long, want{timeline.Status, timeline.PhaseBody, 503, 0, false},
+		"upload refused early": {long, want{timeline.Status, timeline.PhaseDone, 503, 0, false},
 			func(p *peer, s uint32, _ string) { p.header(s, 503, 0, true); p.rest() }},
 		"upload reset": {long, want{timeline.StreamReset, timeline.PhaseWrite, 0, 0, false},
 			func(p *peer, s uint32, _ string) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel); p.rest() }},
@@ -378,7 +398,7 @@ func TestH2COutcomes(t *testing.T) {
 			func(p *peer, s uint32, _ string) { reset(p.c) }},
 		"upload never answered": {up, want{timeline.Timeout, timeline.PhaseFirstByte, 0, 0, false},
 			func(p *peer, s uint32, _ string) { p.rest() }},
-		"expectation failed": {cont, want{timeline.Status, timeline.PhaseBody, 417, 0, false},
+		"expectation failed": {cont, want{timeline.Status, timeline.PhaseDone, 417, 0, false},
 			func(p *peer, s uint32, _ string) { p.header(s, 417, 0, true); p.rest() }},
 		"no 100": {cont, want{timeline.Timeout, timeline.PhaseWrite, 0, 0, false},
 			func(p *peer, s uint32, _ string) { p.rest() }},

@@ -7,17 +7,21 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 )
 
-// inHalves sends the first half of a header, and the rest when the operation's
-// time is over. What comes between is heard at once, and ends the sending: a
+// inHalves sends the first half of a header, or for a belated request nothing, and the
+// rest when the operation's time is over. What comes between is heard at once, and ends the sending: a
 // peer that has answered, or left, does not wait for the rest.
 func (c *h1) inHalves(ctx context.Context, a *attempt) fate {
 	head := a.header()
-	half := len(head) / 2
-	if _, err := c.nc.Write(head[:half]); err != nil {
-		a.fail(outcome(err), err)
-		return drop
+	half := 0
+	if a.stream.Profile.Op == load.HalfHeader {
+		half = len(head) / 2
+		if _, err := c.nc.Write(head[:half]); err != nil {
+			a.fail(outcome(err), err)
+			return drop
+		}
 	}
 	c.listen()
 	// Nobody is idle here: the attempt's own bound stays.

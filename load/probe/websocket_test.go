@@ -321,6 +321,30 @@ func TestHalvesApart(t *testing.T) {
 	})
 }
 
+// A belated request comes whole, so long after its connection as the profile says.
+func TestBelated(t *testing.T) {
+	const after = 300 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		f, server := inMemory(t, 0)
+		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Belated, Takes: after}))
+		begun := time.Now()
+		l := linked(t, s, f)
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			all, err := half(server)
+			if took := time.Since(begun); err != nil || took != after || !strings.HasSuffix(all, "\r\n\r\n") {
+				t.Errorf("%q after %s: %v", all, took, err)
+			}
+			answered(t, server, all)
+		})
+		if a, _ := tried(t.Context(), s, l); a.Outcome != timeline.OK {
+			t.Error(text(a.Sample))
+		}
+		l.close()
+		serving.Wait()
+	})
+}
+
 // answered answers the request of a header.
 func answered(t *testing.T, c io.Writer, header string) {
 	t.Helper()
@@ -365,7 +389,7 @@ func TestHalfHeader(t *testing.T) {
 			_, _ = half(c)
 			reset(tcp)
 		}},
-		"answered early": {patience, load.HTTP1, want{timeline.Status, timeline.PhaseBody, 408, 0, true}, false, func(c net.Conn, _ *net.TCPConn) {
+		"answered early": {patience, load.HTTP1, want{timeline.Status, timeline.PhaseDone, 408, 0, true}, false, func(c net.Conn, _ *net.TCPConn) {
 			_, _ = half(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}},

@@ -33,6 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // when the listener goes
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
 		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
 	},

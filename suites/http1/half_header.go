@@ -12,12 +12,13 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// No norm says what becomes of half a header. Proxies differ: some answer the
-// request when its rest comes, some close without an answer. Either is fine, as
+// No norm says what becomes of half a header, or of a connection that has not had its
+// first request. Proxies differ: some answer the request when it comes, some close
+// without an answer. Either is fine, as
 // long as both sides know which it was.
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "http1.half-header",
-	Title: "A request whose header was half sent at the drain is answered, or closed on without a byte",
+	Title: "A request that comes late on a connection of before the drain, half of it or all, is answered, or closed on without a byte",
 	Level: spec.May,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "connections that were open before D",
@@ -34,6 +35,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.HalfHeader, Rate: 3, Takes: 3 * time.Second},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Belated, Rate: 3, Takes: 3 * time.Second},
 	},
 	Checks:     []assertions.Check{assertions.AnswersHalfHeaders()},
 	BrokenBy:   []spec.Fault{gateway.DropsBelated},
