@@ -5,6 +5,7 @@ package behaviour
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -37,6 +38,10 @@ func unfit(b Behaviour, sys *system.System) string {
 	}
 }
 
+// heldLonger is by how much a connection that is held outlasts a vendor's drain:
+// it may have been begun that long before D.
+const heldLonger = 5 * time.Second
+
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	ends := !b.Topology.Behind
@@ -47,6 +52,11 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		if ends && !sys.Reference() && b.Topology.Cut && p.Takes > b.Topology.Deadline {
 			p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
+		}
+		// Who holds a connection has to outlast the drain, or nobody sees what becomes
+		// of it.
+		if ends && !sys.Reference() && (p.Op == load.Idle || p.Op == load.Mute) {
+			p.Takes = max(p.Takes, sys.Drain.Timeout.D()+heldLonger)
 		}
 		// What is asked for in both ways is asked once where they are one.
 		if i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() }); i >= 0 {
@@ -80,6 +90,18 @@ var spoken = map[load.Protocol][]spec.Feature{
 	load.TLS1:  {spec.TLS},
 	load.H2:    {spec.TLS, spec.HTTP2},
 	load.TCP:   {spec.TCP},
+}
+
+// features are those that a flow of traffic is carried by.
+func features(p load.Profile) []spec.Feature {
+	out := slices.Clone(spoken[p.Protocol])
+	switch p.Op {
+	case load.WebSocket:
+		out = append(out, spec.WebSocket)
+	case load.Unary, load.ServerStream, load.Bidi:
+		out = append(out, spec.GRPC)
+	}
+	return out
 }
 
 // PortOf is the name of a system's port that a protocol is spoken at; "" for one

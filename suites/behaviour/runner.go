@@ -15,13 +15,15 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The budgets of a recording. None of them is normative.
 const (
-	// steadyBudget is how long the streams may take to run clean.
+	// steadyBudget is how long the streams may take to run clean, beside the longest
+	// request.
 	steadyBudget = 60 * time.Second
 	// baselineFor is the undisturbed stretch before the first disruption.
 	baselineFor = 5 * time.Second
@@ -74,6 +76,9 @@ type Config struct {
 	// Selected are the behaviours, How says in which way they are recorded.
 	Selected []Behaviour
 	How      How
+	// Claims: what is tested says itself what it serves. Traffic that it never serves
+	// is a claim that does not hold; elsewhere it is a stage that does not work.
+	Claims bool
 	// Price is what recording takes on this stage.
 	Price Price
 	// Cache keeps recordings of a kill matrix.
@@ -406,7 +411,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	meta.Clients = nodes
 
 	say(fmt.Sprintf("%d streams running; waiting until all are clean", len(streams)))
-	if err := sink.awaitSteady(ctx, streams, steadyBudget); err != nil {
+	if err := sink.awaitSteady(ctx, streams, r.cfg.Claims, steadyBudget+longest(s.Traffic)); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
@@ -442,6 +447,15 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 // killsLedger: where requests are cut on purpose both sides can't agree on
 // every ID, so nobody waits for it.
 func (s Scenario) killsLedger() bool { return s.Control() || s.Fault != "" }
+
+// longest is how long the longest request of some traffic takes by design.
+func longest(traffic []load.Profile) time.Duration {
+	var out time.Duration
+	for _, p := range traffic {
+		out = max(out, p.Takes)
+	}
+	return out
+}
 
 func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	if r.cfg.Progress == nil {

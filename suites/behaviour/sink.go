@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -20,6 +21,13 @@ import (
 const (
 	steadyRun     = 20
 	steadyRunSlow = 4
+)
+
+// A stream is never served when nothing of it went well in so long and in so many
+// attempts, while all others ran clean.
+const (
+	unservedFor   = 15 * time.Second
+	unservedTries = 3
 )
 
 // cleanRun is how many a stream needs, by its name.
@@ -48,6 +56,11 @@ type Sink struct {
 type streamState struct {
 	clean int
 	last  string
+	// tried counts the attempts until one went well, the first of which ended at
+	// since; served: one has.
+	tried  int
+	since  time.Time
+	served bool
 }
 
 func newSink(rec *timeline.Recorder, fault spec.Fault) *Sink {
@@ -84,15 +97,20 @@ func (k *Sink) watch(s *timeline.Sample) {
 	k.samples++
 	st := k.streams[s.Stream]
 	if st == nil {
-		st = &streamState{}
+		st = &streamState{since: time.Now()}
 		k.streams[s.Stream] = st
+	}
+	if assertions.LeftBehind(*s) {
+		return // as a server does that keeps no connection, drain or not
 	}
 	if s.Failed() {
 		k.failed++
+		st.tried++
 		st.clean, st.last = 0, fmt.Sprintf("%s (%s) %s", s.Outcome, s.Phase, s.Err)
 		return
 	}
 	st.clean++
+	st.served = true
 	// Behind a proxy it may be unknown whose answer it was.
 	if s.Server != "" || s.Via != "" {
 		k.settle(s.ID)
@@ -123,15 +141,29 @@ func (k *Sink) Counts() (samples, failed int) {
 	return k.samples, k.failed
 }
 
-// awaitSteady waits until every stream has run clean for long enough.
-func (k *Sink) awaitSteady(ctx context.Context, streams []string, budget time.Duration) error {
-	return disrupt.Await(ctx, budget, "clean streams", func(context.Context) (bool, string, error) {
-		ok, seen := k.steady(streams)
+// awaitSteady waits until every stream has run clean for long enough. Where the
+// system has claimed to serve all of them, it marks those that it never serves, and
+// waits for the others.
+func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, budget time.Duration) error {
+	var never []string
+	err := disrupt.Await(ctx, budget, "clean streams", func(context.Context) (ok bool, seen string, err error) {
+		ok, never, seen = k.steady(streams, claimed)
 		return ok, seen, nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, name := range never {
+		k.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+			"what": assertions.MarkUnserved, "stream": name, "why": k.lastOf(name),
+		}})
+	}
+	return nil
 }
 
-func (k *Sink) steady(streams []string) (bool, string) {
+// steady says whether all streams are clean but those that are never served, and which
+// those are; and if not, what is missing.
+func (k *Sink) steady(streams []string, claimed bool) (ok bool, never []string, seen string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var waiting []string
@@ -147,13 +179,24 @@ func (k *Sink) steady(streams []string) (bool, string) {
 				w += ", last failure: " + st.last
 			}
 			waiting = append(waiting, w)
+			if claimed && !st.served && st.tried >= unservedTries && time.Since(st.since) >= unservedFor {
+				never = append(never, name)
+			}
 		}
 	}
+	ok = len(waiting) == len(never) && len(never) < len(streams)
 	slices.Sort(waiting)
 	if len(waiting) > 3 {
 		waiting = append(waiting[:3], fmt.Sprintf("and %d more", len(waiting)-3))
 	}
-	return len(waiting) == 0, strings.Join(waiting, "; ")
+	return ok, never, strings.Join(waiting, "; ")
+}
+
+// lastOf is a stream's last failure.
+func (k *Sink) lastOf(stream string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.streams[stream].last
 }
 
 // awaitLedger waits until each answered request has its ledger entry, and

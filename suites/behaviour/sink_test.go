@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// The gate opens without a stream that is never served, where the system claimed to,
+// and marks it: no sooner than that is certain, and not where another is in trouble.
+func TestTheGateAndWhatIsNeverServed(t *testing.T) {
+	const good, never = "direct/http1/new/get@a", "direct/h2c/new/get@a"
+	for _, tc := range []struct {
+		name    string
+		claimed bool
+		served  func(n int, stream string) bool
+		opens   bool
+		marks   int
+	}{
+		{"all is served", true, func(int, string) bool { return true }, true, 0},
+		{"one is never served", true, func(_ int, s string) bool { return s == good }, true, 1},
+		{"one is never served, and nobody claimed that it is", false, func(_ int, s string) bool { return s == good }, false, 0},
+		{"one was served once", true, func(n int, s string) bool { return s == good || n == 3 }, false, 0},
+		{"nothing is served", true, func(int, string) bool { return false }, false, 0},
+		{"the other one fails at times", true, func(n int, s string) bool { return s == good && n%15 != 0 }, false, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				rec, err := timeline.NewRecorder(dir, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := newSink(rec, "")
+				stop := make(chan struct{})
+				go func() {
+					for n := 1; ; n++ {
+						for _, name := range []string{good, never} {
+							s := timeline.Sample{Stream: name, ID: fmt.Sprint(name, n), Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "a"}
+							if !tc.served(n, name) {
+								s.Outcome, s.Phase = timeline.Refused, timeline.PhaseDial
+							}
+							k.Emit(timeline.Record{Sample: &s}, 0)
+						}
+						select {
+						case <-stop:
+							return
+						case <-time.After(100 * time.Millisecond):
+						}
+					}
+				}()
+				began := time.Now()
+				err = k.awaitSteady(t.Context(), []string{good, never}, tc.claimed, time.Minute)
+				took := time.Since(began)
+				close(stop)
+				synctest.Wait()
+				if (err == nil) != tc.opens {
+					t.Fatalf("the gate: %v", err)
+				}
+				if tc.marks > 0 && took < unservedFor {
+					t.Errorf("given up after %s", took)
+				}
+				if err := rec.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			tl, err := timeline.Read(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks := 0
+			for _, e := range tl.EventsOf(timeline.Marker, "") {
+				if e.Attrs["what"] == assertions.MarkUnserved && e.Attrs["stream"] == never && strings.Contains(e.Attrs["why"], "refused") {
+					marks++
+				}
+			}
+			if marks != tc.marks {
+				t.Errorf("%d streams are marked, want %d", marks, tc.marks)
+			}
+		})
+	}
+}
+
+// A server that keeps no connection leaves what was sent ahead behind, and is steady.
+func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
+	rec, err := timeline.NewRecorder(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	k := newSink(rec, "")
+	const stream = "direct/http1/new/ahead/1s@a"
+	for n := range steadyRun {
+		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: fmt.Sprint(n), Nth: 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}}, 0)
+		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: fmt.Sprint(n, "b"), Nth: 2, Outcome: timeline.BehindClose, Phase: timeline.PhaseFirstByte}}, 0)
+	}
+	if ok, _, seen := k.steady([]string{stream}, false); !ok {
+		t.Errorf("it waits: %s", seen)
+	}
+	if _, failed := k.Counts(); failed > 0 {
+		t.Errorf("%d failures are told", failed)
+	}
+}
+
+// A claim that does not hold fails what needs it, and nothing else.
+func TestABrokenClaimFails(t *testing.T) {
+	b, other := sample("a.a"), sample("a.b")
+	b.Traffic = append(b.Traffic, load.Profile{Path: load.Service, Protocol: load.TLS1, Conns: load.New, Op: load.Get, Rate: 10})
+	for _, x := range []*Behaviour{&b, &other} {
+		x.Checks = []assertions.Check{{Name: "c", Judge: func(c assertions.Case) spec.Finding {
+			for _, s := range c.Timeline.Samples {
+				if s.Failed() {
+					return spec.Finding{Verdict: spec.Fail}
+				}
+			}
+			return spec.Finding{Verdict: spec.Pass}
+		}}}
+	}
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	scenarios := Fold([]Behaviour{b, other, kill}, "", false)
+	never := b.Traffic[len(b.Traffic)-1].Key()
+	dir := t.TempDir()
+	j := &judgement{}
+	for _, s := range scenarios {
+		tape(t, dir, s, func(emit func(timeline.Record), _ *Meta) {
+			emit(timeline.Record{Event: &timeline.Event{At: 999 * time.Millisecond, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkUnserved, "stream": never + "@uid", "why": "refused"}}})
+			for i := range 40 {
+				at := time.Duration(i+1) * 100 * time.Millisecond
+				emit(timeline.Record{Sample: &timeline.Sample{Stream: never + "@uid", ID: "never" + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+			}
+		})
+		r, err := readRecording(dir, s, 3*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.recs = append(j.recs, r)
+	}
+	own := j.recs[1]
+	if got := own.judge(b, j.blind()); got.Verdict != spec.Fail || len(got.Findings) != 1 || !strings.Contains(got.Findings[0].Expected, "TLS") {
+		t.Errorf("what needs it: %v %s %+v", got.Verdict, got.Reason, got.Findings)
+	}
+	if got := own.judge(other, j.blind()); got.Verdict != spec.Pass {
+		t.Errorf("what does not: %v %s %+v", got.Verdict, got.Reason, got.Findings)
+	}
+}
