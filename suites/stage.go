@@ -74,7 +74,7 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := host.Open(ctx, host.Config{System: cfg.System, Agent: agent, Logs: logs, P: cfg.P})
+	s, err := host.Open(ctx, host.Config{System: cfg.System, Agent: agent, Logs: logs, P: cfg.P, Lag: cfg.Lag})
 	if err != nil {
 		return nil, &UsageError{err}
 	}

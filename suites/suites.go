@@ -26,6 +26,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 
 	// Every behaviour registers itself.
@@ -77,7 +78,10 @@ type Config struct {
 	// behaviour is put to components that are broken on purpose.
 	Matrix behaviour.Matrix
 	// P is the propagation window; 0 means DefaultP.
-	P       time.Duration
+	P time.Duration
+	// Lag is how long the service network of stage host takes to follow an endpoint; 0
+	// means host.DefaultLag. One beyond P breaks what every system may rely on.
+	Lag     time.Duration
 	Profile string
 
 	// Out is the report's directory. It must not hold another run.
@@ -102,14 +106,18 @@ func (c Config) withDefaults() Config {
 	if c.P == 0 {
 		c.P = DefaultP
 	}
+	if c.Lag == 0 && c.Stage == StageHost {
+		c.Lag = host.DefaultLag
+	}
 	if c.Profile == "" {
 		c.Profile = behaviour.CI
 	}
 	if c.Say == nil {
 		c.Say = func(string, ...any) {}
 	}
-	if s := c.System; s != nil {
-		i := s.Implementation
+	if c.System != nil {
+		c.System = complete(*c.System)
+		i := c.System.Implementation
 		c.Implementation = v1alpha1.Implementation{
 			Organization: i.Organization, Project: i.Project, URL: i.URL, Version: i.Version, Contact: i.Contact,
 		}
@@ -121,6 +129,29 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
+}
+
+// complete is a system with all that was left open filled in, as in one that was read from
+// a file. The caller's own stays as it is.
+func complete(s system.System) *system.System {
+	own := func(h *system.HTTPStep) *system.HTTPStep {
+		if h == nil {
+			return nil
+		}
+		step := *h
+		return &step
+	}
+	s.Admin = own(s.Admin)
+	s.Terminate = slices.Clone(s.Terminate)
+	for i := range s.Terminate {
+		s.Terminate[i].HTTP = own(s.Terminate[i].HTTP)
+	}
+	if s.Host != nil {
+		host := *s.Host
+		s.Host = &host
+	}
+	s.Default()
+	return &s
 }
 
 // validate lists what is wrong with a request before anything is started.
@@ -140,6 +171,12 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	selected, err := behaviour.Select(behaviour.Sized(behaviour.Catalogue(), c.Profile), c.Labels, c.Behaviours)
 	if err != nil {
 		bugs = append(bugs, err)
+	}
+	// At one that no file described nobody has looked yet.
+	if c.System != nil {
+		if err := c.System.Validate(); err != nil {
+			bugs = append(bugs, fmt.Errorf("the system under test can't be used as it is:\n%w", err))
+		}
 	}
 	if _, err := c.carried(selected); err != nil {
 		bugs = append(bugs, err)
@@ -265,6 +302,7 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
 		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache, Price: price(cfg.Stage),
+		Claims: cfg.Stage == StageHost || cfg.System != nil,
 		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
 	})
 	if err != nil {
@@ -324,7 +362,7 @@ func skeleton(cfg Config, fault spec.Fault) v1alpha1.ConformanceReport {
 	r.Stage = cfg.Stage
 	r.Environment.CPUs = runtime.NumCPU()
 	r.Settings = v1alpha1.Settings{
-		P: v1alpha1.Duration(cfg.P), Profile: cfg.Profile, Labels: cfg.Labels, Selected: cfg.Behaviours,
+		P: v1alpha1.Duration(cfg.P), Lag: v1alpha1.Duration(cfg.Lag), Profile: cfg.Profile, Labels: cfg.Labels, Selected: cfg.Behaviours,
 		Fault: fault, Isolate: cfg.Isolate, Strict: cfg.Strict,
 	}
 	return r

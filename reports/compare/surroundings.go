@@ -33,6 +33,12 @@ var facts = []fact{
 	{"profile", func(r *v1alpha1.ConformanceReport) string { return r.Settings.Profile }, same},
 	{"P", func(r *v1alpha1.ConformanceReport) string { return r.Settings.P.String() },
 		func(s string) string { return "P=" + s }},
+	{"lag", func(r *v1alpha1.ConformanceReport) string {
+		if r.Settings.Lag == 0 {
+			return ""
+		}
+		return r.Settings.Lag.String()
+	}, func(s string) string { return "lag=" + s }},
 	{"fault", func(r *v1alpha1.ConformanceReport) string { return cmp.Or(string(r.Settings.Fault), "none") },
 		func(s string) string { return strings.Replace(s, "none", "no fault", 1) }},
 	{"isolate", func(r *v1alpha1.ConformanceReport) string { return fmt.Sprint(r.Settings.Isolate) },

@@ -167,12 +167,27 @@ func (p *page) head() {
 	}
 	p.f("%s\n", prop)
 	if m != nil && m.Worst > r.Settings.P {
-		p.f("  %s\n", p.paint(yellow, "the worst is longer than P: see endpoints.prefers-ready; --p sets P"))
+		see := ""
+		if p.judged(prefersReady) {
+			see = ": see " + prefersReady
+		}
+		p.f("  %s\n", p.paint(yellow, "the worst is longer than P"+see+"; --p sets P"))
+	}
+	if line := p.suspects(); line != "" {
+		p.f("%s\n", p.paint(yellow, strings.TrimSuffix(Wrap("  ", line), "\n")))
 	}
 	if r.Settings.Fault != "" {
 		p.f("  %s\n", p.paint(yellow, "a part of the reference system was broken on purpose: --fault="+string(r.Settings.Fault)))
 	}
 	p.f("\n")
+}
+
+// prefersReady is the behaviour that judges the propagation.
+const prefersReady = "endpoints.prefers-ready"
+
+// judged says whether the report has more to say of a behaviour than that it was skipped.
+func (p *page) judged(id string) bool {
+	return slices.ContainsFunc(p.r.Behaviours, func(b v1alpha1.Behaviour) bool { return b.ID == id && b.Verdict != spec.Skipped })
 }
 
 func (p *page) table() {
@@ -498,6 +513,9 @@ func (p *page) scenarios() {
 			p.field("Broken", s.Error)
 		}
 		p.clocks(s)
+		for _, f := range s.FailedSteps {
+			p.wrap("  step failed: ", failedStep(f))
+		}
 		p.streams(s)
 		if l := s.Ledger; l != nil {
 			word := "agrees with the clients on every request"

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,6 +102,69 @@ func TestWhosePods(t *testing.T) {
 		}
 		if got := bytes.Contains(b.Bytes(), []byte("The pods are Lastcall's own")); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// The propagation points at the behaviour that judges it, where that was judged.
+func TestWhoJudgesThePropagation(t *testing.T) {
+	const id = "endpoints.prefers-ready"
+	for name, c := range map[string]struct {
+		all  []v1alpha1.Behaviour
+		want string
+	}{
+		"judged":  {[]v1alpha1.Behaviour{{ID: id, Verdict: spec.Pass}}, "the worst is longer than P: see " + id + "; --p sets P\n"},
+		"skipped": {[]v1alpha1.Behaviour{{ID: id, Verdict: spec.Skipped}}, "the worst is longer than P; --p sets P\n"},
+		"absent":  {nil, "the worst is longer than P; --p sets P\n"},
+	} {
+		r := &v1alpha1.ConformanceReport{
+			Settings:    v1alpha1.Settings{P: v1alpha1.Duration(3 * time.Second)},
+			Propagation: &v1alpha1.Propagation{N: 1, Worst: v1alpha1.Duration(4 * time.Second)},
+			Behaviours:  c.all,
+		}
+		r.Conclude()
+		var b bytes.Buffer
+		if err := text.Write(&b, r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("%s: no %q in\n%s", name, c.want, b.String())
+		}
+	}
+}
+
+// Steps that failed are nobody's first suspects where all was well; and to tell of them
+// changes nothing in the report.
+func TestSuspects(t *testing.T) {
+	const suspects = "look at this first"
+	for verdict, want := range map[spec.Verdict]bool{
+		spec.Pass: false, spec.Skipped: false, spec.Fail: true, spec.Inconclusive: true,
+	} {
+		r := &v1alpha1.ConformanceReport{
+			Stage:      "kind",
+			Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: verdict, Scenario: "a"}},
+		}
+		for _, name := range []string{"a", "a", "b"} {
+			r.Scenarios = append(r.Scenarios, v1alpha1.Scenario{Name: name, FailedSteps: []v1alpha1.FailedStep{{
+				Step: "preStop hook", Error: "PreStopHook failed", Instances: append(make([]string, 0, 4), "gate-"+name), Times: 1,
+			}}})
+		}
+		r.Scenarios[1].FailedSteps[0].Instances[0] = "gate-other"
+		r.Conclude()
+		var b bytes.Buffer
+		if err := text.Write(&b, r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		flat := strings.Join(strings.Fields(b.String()), " ")
+		if got := strings.Contains(flat, suspects); got != want {
+			t.Errorf("%s: %t", verdict, got)
+		}
+		line := "1 of the system's own preStop hooks failed: preStop hook: PreStopHook failed (gate-a, gate-other): " + suspects
+		if want && !strings.Contains(flat, line) {
+			t.Errorf("%s: no %q in\n%s", verdict, line, b.String())
+		}
+		if f := r.Scenarios[0].FailedSteps[0]; f.Times != 1 || len(f.Instances) != 1 {
+			t.Errorf("the report has changed: %+v", f)
 		}
 	}
 }

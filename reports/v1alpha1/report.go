@@ -137,6 +137,9 @@ type Load struct {
 type Settings struct {
 	// P is the propagation window.
 	P Duration `json:"p"`
+	// Lag is how long the host stage's own service network takes to follow an
+	// endpoint: what propagation is on a cluster.
+	Lag Duration `json:"lag,omitempty"`
 	// Profile is the size of the run: ci or full.
 	Profile string   `json:"profile,omitempty"`
 	Labels  []string `json:"labels,omitempty"`
@@ -192,6 +195,10 @@ type Scenario struct {
 	Picture      string        `json:"picture,omitempty"`
 	Behaviours   []string      `json:"behaviours,omitempty"`
 	Terminations []Termination `json:"terminations,omitempty"`
+	// FailedSteps are what ends the system's instances (the steps of its file, on a
+	// cluster its pods' preStop hooks) as far as it failed. Where a behaviour failed
+	// too, it may be for that.
+	FailedSteps []FailedStep `json:"failedSteps,omitempty"`
 	// Connections is what became of those that were open to who terminated.
 	Connections *Connections `json:"connections,omitempty"`
 	Streams     []Stream     `json:"streams,omitempty"`
@@ -204,6 +211,16 @@ type Scenario struct {
 	Notes []string `json:"notes,omitempty"`
 	// Error is why the scenario was not recorded to its end.
 	Error string `json:"error,omitempty"`
+}
+
+// FailedStep is a step that failed, for one instance or for several.
+type FailedStep struct {
+	// Step is what was to be done, and Error what came of it the first time.
+	Step  string `json:"step"`
+	Error string `json:"error"`
+	// Instances are those for which it failed, and Times how often it did.
+	Instances []string `json:"instances"`
+	Times     int      `json:"times"`
 }
 
 // ScenarioTiming is what one recording took.

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}
+	out.FailedSteps = r.failedSteps()
 	out.Connections = connections(r.scene.Timeline, out.Terminations)
 	out.Streams = describeStreams(r.scene.Timeline.Samples)
 	rec := assertions.Reconcile(r.scene.Timeline)
@@ -123,9 +125,59 @@ func (r recording) describeTermination(t assertions.Termination) v1alpha1.Termin
 	}
 	alone := r.scene
 	alone.Terminations = []assertions.Termination{t}
-	for _, d := range assertions.Propagation(alone) {
+	for _, d := range r.propagation(alone) {
 		took := v1alpha1.Duration(d)
 		out.Propagation = &took
+	}
+	return out
+}
+
+// propagation is how long new connections went on reaching each instance that ended.
+// Behind a gateway there is none to speak of: who gets a connection there is the
+// gateway's choice, and not the service network's.
+func (r recording) propagation(c assertions.Case) []time.Duration {
+	if r.meta.Scenario.Topology.Behind {
+		return nil
+	}
+	return assertions.Propagation(c)
+}
+
+// What becomes of the steps that end an instance, as recordings name it: on a host each
+// one is a marker, on a cluster the kubelet says that a hook failed.
+const (
+	markStep   = "step"
+	hookFailed = "FailedPreStopHook"
+)
+
+// failedSteps are the steps that end the instances and failed, in the order in which
+// they were first seen to: each once, whomever it failed for.
+func (r recording) failedSteps() []v1alpha1.FailedStep {
+	ended := map[string]bool{}
+	for _, t := range r.scene.Terminations {
+		ended[t.UID] = true
+	}
+	var out []v1alpha1.FailedStep
+	for _, e := range r.scene.Timeline.Events {
+		step, why := "", ""
+		switch {
+		case !ended[e.Subject]:
+		case e.Kind == timeline.Marker && e.Attrs["what"] == markStep:
+			step, why = e.Attrs["step"], e.Attrs["error"]
+		case e.Kind == timeline.ClusterEvent && e.Attrs["reason"] == hookFailed && !r.meta.Scenario.Topology.HookFails:
+			step, why = "preStop hook", cmp.Or(e.Attrs["message"], e.Attrs["reason"])
+		}
+		if why == "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(f v1alpha1.FailedStep) bool { return f.Step == step })
+		if i < 0 {
+			i = len(out)
+			out = append(out, v1alpha1.FailedStep{Step: step, Error: why})
+		}
+		out[i].Times++
+		if !slices.Contains(out[i].Instances, e.Name) {
+			out[i].Instances = append(out[i].Instances, e.Name)
+		}
 	}
 	return out
 }

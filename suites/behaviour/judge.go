@@ -241,7 +241,7 @@ func (r recording) unseen() string {
 // or it would be laid at the door of whatever was disturbed.
 func baseline(c assertions.Case) (failed, of int) {
 	for _, s := range c.Timeline.Samples {
-		if s.Start >= c.Disturbed || s.Start < c.Steady && s.End < c.Disturbed || assertions.Scouts(s) {
+		if s.Start >= c.Disturbed || s.Start < c.Steady && s.End < c.Disturbed || assertions.Scouts(s) || assertions.LeftBehind(s) {
 			continue
 		}
 		late := s.End >= c.Disturbed
@@ -263,6 +263,17 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	if !r.recorded {
 		out.Verdict, out.Reason = spec.Inconclusive, "the scenario was not recorded"
 		return out
+	}
+	if b.Level != spec.Control {
+		for _, p := range b.Traffic {
+			if f, never := assertions.Claimed(r.scene, p.Key(), features(p)); never {
+				out.Findings = append(out.Findings, f)
+			}
+		}
+		if len(out.Findings) > 0 {
+			out.Verdict = spec.Fail
+			return out
+		}
 	}
 	verdict := spec.Skipped
 	for _, k := range b.Checks {
@@ -396,7 +407,7 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 		}
 		report.Controls = append(report.Controls, r.controls()...)
 		if r.recorded {
-			spread = append(spread, assertions.Propagation(r.scene)...)
+			spread = append(spread, r.propagation(r.scene)...)
 			if report.Egress != nil {
 				same, other := noRoute(r)
 				report.Egress.NoRouteSameNode += same

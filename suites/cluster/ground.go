@@ -335,11 +335,14 @@ func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
 
 // Disrupt does what the scenario says.
 func (g *ground) Disrupt(ctx context.Context) error {
-	budget := g.scenario.Topology.Grace + 5*time.Minute
+	// A roll-out is meant to take minReadySeconds for each of its pods; the rest is
+	// for what nobody means.
+	shape := g.scenario.Topology
+	budget := shape.Grace + time.Duration(shape.Replicas)*shape.MinReady + 5*time.Minute
 	if g.scenario.Disrupt.Kind == disrupt.DrainCall {
 		// A pod that never is ready again is the system's failure, and nothing
 		// to wait for.
-		budget = g.scenario.Topology.Grace + 20*time.Second
+		budget = shape.Grace + 20*time.Second
 	}
 	t := disrupt.Target{
 		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: g.subject.deployment, Signaller: g,

@@ -106,6 +106,8 @@ func TestRunRefuses(t *testing.T) {
 		`version "1.20" of Kubernetes is not known`:    "--k8s 1.20 --name none-such-stands",
 		`invalid argument "soon" for "--p"`:            "--p soon",
 		"--nodes belongs to --stage kind, and this is": "--stage cluster --nodes 3 --fault none-such",
+		"--lag belongs to --stage host, and this is":   "--lag 2s",
+		"--lag: the balancer can't be 0s late":         "--stage host --lag 0s",
 	} {
 		got := lastcall(t, spec.Pass, append([]string{"run"}, strings.Fields(args)...)...)
 		if got.code != 2 || got.request != nil || !strings.Contains(got.stderr, want) {

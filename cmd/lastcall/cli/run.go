@@ -60,6 +60,8 @@ type RunRequest struct {
 	Matrix  behaviour.Matrix
 	Strict  bool
 	P       time.Duration
+	// Lag is 0 where it was not given.
+	Lag     time.Duration
 	Dir     string
 	Profile string
 
@@ -138,6 +140,7 @@ kept and judged. The second ends the process at once.`,
 	f.BoolVar(&r.Isolate, "isolate", false, "make a recording for each behaviour; by default those with the same disruption share one")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes (500ms to 1m)")
+	f.DurationVar(&r.Lag, "lag", 0, "how long the stage's own balancer takes to follow an instance's readiness (default 500ms; up to 1m; more than --p is what no system has to survive) (--stage host)")
 	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
 	f.StringVar(&r.Profile, "profile", behaviour.CI, "size of the run: ci, or full with more load for longer, and clients outside the cluster")
 	return cmd
@@ -158,6 +161,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
+		needs(stageHost, "lag")
 		config := kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}
 		if err := checkCluster(r.Nodes, config); err != nil {
 			bad = append(bad, err)
@@ -174,6 +178,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	case stageCluster:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
 		needs(stageHost+" or "+stageKind, "system")
+		needs(stageHost, "lag")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
 		} else if err := checkKubeconfig(r.Kubeconfig); err != nil {
@@ -224,6 +229,9 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	}
 	if r.P < shortestP || r.P > longestP {
 		wrong("--p: the propagation window is %s: give something from 500ms to 1m", r.P)
+	}
+	if given("lag") && (r.Lag <= 0 || r.Lag > longestP) {
+		wrong("--lag: the balancer can't be %s late: give something above 0, up to 1m", r.Lag)
 	}
 	for _, id := range r.IDs {
 		if id == "" {

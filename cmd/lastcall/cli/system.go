@@ -199,7 +199,7 @@ func tell(s *system.System) (string, error) {
 	}
 	i := s.Implementation
 	fmt.Fprintf(&out, "%s is %s %s by %s\n", s.Metadata.Name, i.Project, i.Version, i.Organization)
-	line("role", "%s; %d behind a balancer, a new one comes up %s", joined(s.Roles), s.Instances, where(s.Successor))
+	line("role", "%s; %d at a time, 8 in a rolling update; a new one comes up %s", joined(s.Roles), s.Instances, where(s.Successor))
 	var claimed, open []string
 	for _, f := range system.Features() {
 		if s.Claims(f) {

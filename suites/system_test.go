@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// least is a system file that says no more than it has to.
+const least = `apiVersion: lastcall.dev/v1alpha1
+kind: System
+metadata: {name: small}
+implementation: {organization: Example, project: small, url: https://example.com, version: "1.0", contact: [a@example.com]}
+roles: [gateway]
+features: [HTTP1]
+ports: {http1: 0, admin: 0}
+drain: {minDrain: 5s, timeout: 30s, grace: 45s}
+health: {ready: {port: http1, path: /ready}}
+admin: {post: /drain}
+terminate: [{http: {post: /drain}}, {sleep: 5s}, {signal: TERM}]
+host: {command: [server]}
+`
+
+// inGo is that system as Go has it.
+func inGo() *system.System {
+	return &system.System{
+		APIVersion: system.APIVersion, Kind: system.Kind, Metadata: system.Metadata{Name: "small"},
+		Implementation: system.Implementation{
+			Organization: "Example", Project: "small", URL: "https://example.com", Version: "1.0", Contact: []string{"a@example.com"},
+		},
+		Roles: []system.Role{system.Gateway}, Features: []spec.Feature{spec.HTTP1},
+		Ports: map[string]int{"http1": 0, "admin": 0},
+		Drain: system.Drain{
+			MinDrain: system.Duration(5 * time.Second), Timeout: system.Duration(30 * time.Second), Grace: system.Duration(45 * time.Second),
+		},
+		Health: system.Health{Ready: &system.HTTPGet{Port: "http1", Path: "/ready"}},
+		Admin:  &system.HTTPStep{Post: "/drain"},
+		Terminate: []system.Step{
+			{HTTP: &system.HTTPStep{Post: "/drain"}}, {Sleep: system.Duration(5 * time.Second)}, {Signal: "TERM"},
+		},
+		Host: &system.Host{Command: []string{"server"}},
+	}
+}
+
+// Both forms of a system are the same to a run, and who made one in Go keeps it as it was.
+func TestSystemOfGo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "small.yaml")
+	if err := os.WriteFile(file, []byte(least), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := system.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := inGo()
+	cfg := Config{Stage: StageHost, System: mine, Out: t.TempDir()}.withDefaults()
+	if _, _, err := cfg.validate(); err != nil {
+		t.Fatal(err)
+	}
+	unseen := cmpopts.IgnoreUnexported(system.System{})
+	if d := cmp.Diff(loaded, cfg.System, unseen); d != "" {
+		t.Errorf("not as from the file (-file +Go)\n%s", d)
+	}
+	if d := cmp.Diff(inGo(), mine, unseen); d != "" {
+		t.Errorf("the caller's own has changed (-before +after)\n%s", d)
+	}
+}
+
+// What a file could not say is refused before anything is started, and each of it is told.
+func TestUnsoundSystemsOfGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*system.System)
+		want []string
+	}{
+		"an empty one": {
+			func(s *system.System) { *s = system.System{} },
+			[]string{"metadata.name: it is empty", "terminate: it is empty", "health.ready: it is empty", "roles: it is empty"},
+		},
+		"no command":      {func(s *system.System) { s.Host.Command = nil }, []string{"host.command: it is empty"}},
+		"no steps":        {func(s *system.System) { s.Terminate = nil }, []string{"terminate: it is empty"}},
+		"an unnamed port": {func(s *system.System) { s.Health.Ready.Port = "" }, []string{"health.ready.port: it is empty"}},
+	} {
+		for _, stage := range []string{StageHost, StageKind} {
+			sys := inGo()
+			c.edit(sys)
+			_, err := Execute(t.Context(), Config{Stage: stage, System: sys, Out: filepath.Join(t.TempDir(), "out")})
+			var usage *UsageError
+			if !errors.As(err, &usage) {
+				t.Errorf("%s on stage %s: %v", name, stage, err)
+				continue
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s on stage %s: no %q in\n%v", name, stage, want, err)
+				}
+			}
+		}
+	}
+}
