@@ -85,6 +85,9 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 		about = append(about, "took "+r.Metadata.Took.D().Round(time.Second).String())
 	}
 	fmt.Fprintf(b, "%s.\n", Escape(strings.Join(about, ", ")))
+	if line := text.Suspects(r); line != "" {
+		fmt.Fprintf(b, "\n**%s.**\n", Escape(line))
+	}
 }
 
 // seen is what decided, in one line.

@@ -7,12 +7,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lastcall-dev/lastcall/reports/markdown"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -55,5 +58,24 @@ func TestGolden(t *testing.T) {
 func TestEscape(t *testing.T) {
 	if got, want := markdown.Escape("a|b <c> `d`\ne"), "a\\|b &lt;c> \\`d\\` e"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A step that failed is what to look at first, on a page too.
+func TestSuspects(t *testing.T) {
+	r := &v1alpha1.ConformanceReport{
+		Stage:      "host",
+		Behaviours: []v1alpha1.Behaviour{{ID: "gateway.x", Level: spec.Must, Verdict: spec.Fail, Scenario: "a"}},
+		Scenarios: []v1alpha1.Scenario{{Name: "a", FailedSteps: []v1alpha1.FailedStep{{
+			Step: "POST /drain on port admin", Error: "404 Not Found", Instances: []string{"gateway-1"}, Times: 1,
+		}}}},
+	}
+	r.Conclude()
+	var b bytes.Buffer
+	if err := markdown.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "POST /drain on port admin: 404 Not Found (gateway-1): look at this first"; !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
 	}
 }

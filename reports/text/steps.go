@@ -11,19 +11,19 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// suspects is a line about the steps that failed where a behaviour failed or was left in
+// Suspects is a line about the steps that failed where a behaviour failed or was left in
 // doubt; "" where there are none. A wrong path in a system's file looks like a proxy
 // that drops its clients, and nobody would look for it below.
-func (p *page) suspects() string {
+func Suspects(r *v1alpha1.ConformanceReport) string {
 	asked := map[string]bool{}
-	for i := range p.r.Behaviours {
-		if b := &p.r.Behaviours[i]; b.Verdict == spec.Fail || b.Verdict == spec.Inconclusive {
+	for i := range r.Behaviours {
+		if b := &r.Behaviours[i]; b.Verdict == spec.Fail || b.Verdict == spec.Inconclusive {
 			asked[b.Scenario] = true
 		}
 	}
 	var all []v1alpha1.FailedStep
-	for i := range p.r.Scenarios {
-		if s := &p.r.Scenarios[i]; asked[s.Name] {
+	for i := range r.Scenarios {
+		if s := &r.Scenarios[i]; asked[s.Name] {
 			all = merged(all, s.FailedSteps)
 		}
 	}
@@ -35,7 +35,7 @@ func (p *page) suspects() string {
 		lines[i] = failedStep(f)
 	}
 	what, which := "terminate steps", "this"
-	if p.r.Stage != "host" {
+	if r.Stage != "host" {
 		what = "preStop hooks"
 	}
 	if len(all) > 1 {

@@ -173,7 +173,7 @@ func (p *page) head() {
 		}
 		p.f("  %s\n", p.paint(yellow, "the worst is longer than P"+see+"; --p sets P"))
 	}
-	if line := p.suspects(); line != "" {
+	if line := Suspects(p.r); line != "" {
 		p.f("%s\n", p.paint(yellow, strings.TrimSuffix(Wrap("  ", line), "\n")))
 	}
 	if r.Settings.Fault != "" {
