@@ -174,7 +174,7 @@ func TestWireChecksNeedEvidence(t *testing.T) {
 		SaysClose(), ClosesAfterSaying(), Lingers(), ClosesIdleFirst(), SendsGoAway(), IdleGetsGoAway(), FirstGoAwayMax(), FinalGoAway(),
 		GoAwayNeverRises(), AboveLastUnprocessed(), BelowLastCompletes(), RacingStreams(), DeadlineTellsFirst(), CloseNotifyFirst(),
 		HoldsMinimum(), HealthFailsFirst(), WebSocketsSurvive(), AnswersHalfHeaders(), CallsSayTheirEnd(),
-		CarriesOpaque(), PassesHalfClose(), CutIsVisible(), ServerSpeaksFirst(), ClosesSilent(), AdminClosed(), TimersInOrder(),
+		CarriesOpaque(), PassesHalfClose(), PassesServersEnd(), CutIsVisible(), ServerSpeaksFirst(), ClosesSilent(), AdminClosed(), TimersInOrder(),
 		EvictsPool(), NoReuseAfterClose(), ObeysGoAway(), ReplaysSafely(), NothingLostAtGoAway(),
 	} {
 		judgeWire(t, []wireCase{

@@ -152,6 +152,72 @@ func PassesHalfClose() Check {
 	}
 }
 
+// hears says whether a sample is of a stream whose server ends its half at once: what
+// becomes of its bytes only the ledger knows.
+func hears(s timeline.Sample) bool { return word(s, 3) == "hear" }
+
+// PassesServersEnd judges the other way of PassesHalfClose: a server that has said all
+// that it had to say ends its half, and hears its client out.
+func PassesServersEnd() Check {
+	const floor = 5
+	const what = "opaque streams whose server ended its half after D"
+	return Check{
+		Name:     what,
+		Expected: "the server's FIN reaches the client before the client ends its own half, and what the client says meanwhile reaches the server, and the client's FIN too",
+		Floors: []Floor{{
+			Name: "per termination: " + what, N: floor,
+			Reason: "a stream is half-closed once, and there are few of them",
+		}},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			ended := map[string]timeline.Entry{}
+			for _, e := range c.Timeline.Ledger {
+				if e.Step == timeline.Done {
+					ended[e.ID] = e
+				}
+			}
+			total, lost := 0, 0
+			for _, t := range c.Terminations {
+				g.shutBetween(c, t)
+				judged := 0
+				for _, k := range connectionsOf(c, t, hears) {
+					s := k.first()
+					// It ends its half as soon as it has greeted.
+					if s.First == 0 || k.left(s.First) < t.Drain.At+max(t.Drain.Err, atOnce) {
+						continue
+					}
+					if s.Failed() && (outlasts(c, t, s) || t.Exit.Known() && k.left(s.End) >= t.Exit.At-t.Exit.Err-atOnce) {
+						continue
+					}
+					judged++
+					end, over := k.ended()
+					e, known := ended[s.ID]
+					switch {
+					case s.Failed():
+						lost++
+						g.broke(c, t, s, "its client had not ended its half: %s", describe(s))
+					case !known:
+						g.unended(s)
+					case !e.Whole:
+						lost++
+						g.against(t, k.left(s.End), s.ID, "behind its own FIN the server read %d bytes of %d, or other ones", e.Bytes, s.Want)
+					case over && end.At > s.Sent:
+						lost++
+						g.late(c, end.At, t.Name, s.ID, "%s: the server's FIN came %s after its client's, and was sent before it", relative(k.left(end.At), t), ms(end.At-s.Sent))
+					}
+				}
+				total += judged
+				g.least(what, t.Name, judged, floor)
+			}
+			g.needTerminations(c)
+			g.finding.Cause = "A FIN of the server is taken for the end of the connection, and what its client still has to say is thrown away. Or the FIN is held back until the client has ended too."
+			return g.conclude(
+				fmt.Sprintf("all %d were heard to their end", total),
+				fmt.Sprintf("%d of %s not heard to their end, or heard of the server's too late", lost, plural(total, "opaque stream was", "opaque streams were")))
+		},
+	}
+}
+
 // CutIsVisible judges how an instance cuts the streams that by design would have
 // gone on beyond its exit. RFC 9293 section 3.6: "CLOSE is an operation meaning
 // "I have no more data to send."" Whoever says that in the middle of a stream
@@ -176,7 +242,7 @@ func CutIsVisible() Check {
 				for _, k := range connectionsTo(c, t, inTCP) {
 					s := k.first()
 					end, over := k.ended()
-					if !over || !stillRan(t, s) || s.First == 0 || halfClosed(s) {
+					if !over || !talks(s) || !stillRan(t, s) || s.First == 0 || halfClosed(s) {
 						continue
 					}
 					cut++

@@ -164,6 +164,50 @@ func TestPassesHalfClose(t *testing.T) {
 	})
 }
 
+func TestPassesServersEnd(t *testing.T) {
+	const flow = "tcp/new/hear/2s"
+	// heard are streams that begin at an instant, whose server ends its half 2 ms later,
+	// and whose client does so when it has said all.
+	heard := func(s *scene, n int, at time.Duration, changes ...func(*timeline.Sample)) {
+		times(n, func(i time.Duration) {
+			k := s.dial(flow).ask(at+i, append([]func(*timeline.Sample){func(x *timeline.Sample) {
+				x.Dial, x.First, x.Sent = at+i, at+i+time.Millisecond, at+i+2*sec
+				x.End, x.Got, x.Want = x.Sent+time.Millisecond, 16384, 16384
+			}}, changes...)...)
+			k.hear(at+i+2*time.Millisecond, timeline.FrameFIN)
+		})
+	}
+	cutAt := func(o timeline.Outcome, end time.Duration) func(*timeline.Sample) {
+		return func(x *timeline.Sample) { x.Outcome, x.Phase, x.Sent, x.End = o, timeline.PhaseBody, 0, end }
+	}
+	check := PassesServersEnd()
+	with := func(build func(s *scene)) func(*scene) {
+		return func(s *scene) { heard(s, 6, 11*sec); build(s) }
+	}
+	judgeWire(t, []wireCase{
+		{"heard", check, with(func(*scene) {}), spec.Pass},
+		{"both ways were closed", check, with(func(s *scene) { heard(s, 1, 11*sec, cutAt(timeline.Reset, 11*sec+300*time.Millisecond)) }), spec.Fail},
+		{"thrown away without a word", check, with(func(s *scene) {
+			heard(s, 1, 11*sec)
+			e := &s.tl.Ledger[len(s.tl.Ledger)-1]
+			e.Whole, e.Bytes = false, 100
+		}), spec.Fail},
+		{"the server's FIN held back", check, with(func(s *scene) {
+			heard(s, 1, 11*sec)
+			s.tl.Frames[len(s.tl.Frames)-1].At = 13*sec + 2*time.Millisecond
+		}), spec.Fail},
+		{"no ledger has the end", check, with(func(s *scene) {
+			heard(s, 1, 11*sec)
+			s.tl.Ledger = s.tl.Ledger[:len(s.tl.Ledger)-1]
+		}), spec.Inconclusive},
+		{"never greeted", check, with(func(s *scene) { heard(s, 1, 11*sec, unheard(timeline.Closed, 12*sec)) }), spec.Pass},
+		{"before D", check, with(func(s *scene) { heard(s, 1, 7*sec, cutAt(timeline.Reset, 8*sec)) }), spec.Pass},
+		{"cut at the deadline", check, with(func(s *scene) { heard(s, 1, 18*sec, cutAt(timeline.Reset, wireDeadline)) }), spec.Pass},
+		{"too few", check, func(s *scene) { heard(s, 4, 11*sec) }, spec.Inconclusive},
+		{"all before D", check, func(s *scene) { heard(s, 6, 6*sec) }, spec.Inconclusive},
+	})
+}
+
 func TestCutIsVisible(t *testing.T) {
 	const flow = "tcp/new/talk/30s"
 	const deadline = wireExit - 100*time.Millisecond

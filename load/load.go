@@ -88,6 +88,9 @@ const (
 	// in pieces that comes back as it goes, and each side ends its own half:
 	// load/work, talk.go. Protocol is TCP, and Conns New.
 	Talk Op = "talk"
+	// Hear is an opaque stream whose server ends its half at once, and hears what the
+	// client has to say for Profile.Takes.
+	Hear Op = "hear"
 	// Mute is a connection on which the client says nothing at all for
 	// Profile.Takes, not even in TLS: what becomes of it, its frames tell. It has
 	// no ledger. Conns is New.

@@ -67,7 +67,7 @@ func newForm(s load.Stream, host string) form {
 		f.url.Path = work.CallPath + methods[op]
 	case load.WebSocket:
 		f.url.Path = work.WebSocketPath
-	case load.Talk:
+	case load.Talk, load.Hear:
 		f.bytes = work.SlowBytes
 	case load.Check:
 		f.url.Path = healthz

@@ -46,6 +46,7 @@ var shapes = []shape{
 	{load.Belated, overH1, newConns, true},
 	{load.Ahead, overH1, newConns, true},
 	{load.Talk, []load.Protocol{load.TCP}, newConns, true},
+	{load.Hear, []load.Protocol{load.TCP}, newConns, true},
 	{load.Mute, overH1, newConns, true},
 	{load.Lookup, []load.Protocol{load.DNS}, newConns, false},
 	{load.Check, []load.Protocol{load.HTTP1}, newConns, false},

@@ -89,7 +89,7 @@ func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 	case load.Mute:
 		l.conn = mute{silent{l.ear}, s.pumps.Go}
 		return nil
-	case load.Talk:
+	case load.Talk, load.Hear:
 		l.conn = newTalk(s.ctx, l.ear)
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -61,8 +62,14 @@ func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if a.stream.Profile.Op == load.Hear {
+		return c.heard(ctx, a)
+	}
 	sent := make(chan time.Duration, 1)
-	go func() { sent <- c.send(ctx, a.ID, a.Want, a.stream.Profile.Takes) }()
+	go func() {
+		at, _ := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want}, a.stream.Profile.Takes)
+		sent <- at
+	}()
 	wrong, err := c.receive(a)
 	switch {
 	case err != nil:
@@ -84,20 +91,44 @@ func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
 	return drop
 }
 
-// send says the client's part, and says when it ended it; 0: it could not. Why,
-// the reading side meets too.
-func (c *talk) send(ctx context.Context, id string, n int64, takes time.Duration) time.Duration {
-	if _, err := io.WriteString(c.ear, work.Request{ID: id, Bytes: n}.String()); err != nil {
-		return 0
+// heard says all that there is to say to a server that has ended its half. What came
+// of it only the server's ledger knows: here it is over when both sides have ended.
+func (c *talk) heard(ctx context.Context, a *attempt) fate {
+	silent := make(chan error, 1)
+	go func() {
+		_, err := c.br.ReadByte()
+		silent <- err
+	}()
+	at, err := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want, Hear: true}, a.stream.Profile.Takes)
+	if err != nil {
+		a.fail(outcome(err), err)
+		_ = c.ear.SetReadDeadline(time.Unix(1, 0)) // nobody waits for its end any more
+		<-silent
+		return drop
 	}
-	if _, err := work.Send(ctx, c.ear, id, n, takes); err != nil {
-		return 0
+	a.Sent = at
+	switch err := <-silent; {
+	case err == nil:
+		a.fail(timeline.Corrupt, errors.New("bytes from a server that had nothing to say"))
+	case !errors.Is(err, io.EOF):
+		a.fail(outcome(err), err)
+	default:
+		a.Phase, a.Outcome, a.Got, a.End = timeline.PhaseDone, timeline.OK, a.Want, timeline.Monotonic()
+	}
+	return drop
+}
+
+// send says the client's part, and says when it ended it. Why it could not, the
+// reading side of a talk meets too.
+func (c *talk) send(ctx context.Context, req work.Request, takes time.Duration) (time.Duration, error) {
+	if _, err := io.WriteString(c.ear, req.String()); err != nil {
+		return 0, err
+	}
+	if _, err := work.Send(ctx, c.ear, req.ID, req.Bytes, takes); err != nil {
+		return 0, err
 	}
 	at := timeline.Monotonic()
-	if err := c.ear.CloseWrite(); err != nil {
-		return 0
-	}
-	return at
+	return at, c.ear.CloseWrite()
 }
 
 // receive reads the body's echo, the trailer and the FIN, and says what of them

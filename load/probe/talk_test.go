@@ -86,6 +86,52 @@ func TestTalk(t *testing.T) {
 	}
 }
 
+func TestHear(t *testing.T) {
+	p := talking()
+	p.Op = load.Hear
+	// ends greets, reads the request, and ends its half.
+	ends := func(c lingering) *bufio.Reader {
+		br, req, err := greeted(c)
+		if err != nil || !req.Hear {
+			t.Errorf("%+v, %v", req, err)
+		}
+		_ = c.CloseWrite()
+		return br
+	}
+	for name, c := range map[string]struct {
+		want  want
+		serve func(c lingering)
+	}{
+		"heard": {want{timeline.OK, timeline.PhaseDone, 0, work.SlowBytes, false}, func(c lingering) {
+			if n, err := io.Copy(io.Discard, ends(c)); err != nil || n != work.SlowBytes {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		}},
+		"reset": {want{timeline.Reset, timeline.PhaseBody, 0, 0, false}, func(c lingering) {
+			br := ends(c)
+			_, _ = br.ReadByte()
+			reset(c)
+		}},
+		"it says something": {want{timeline.Corrupt, timeline.PhaseBody, 0, 0, false}, func(c lingering) {
+			br, _, _ := greeted(c)
+			_, _ = io.WriteString(c, "?")
+			_ = c.CloseWrite()
+			_, _ = io.Copy(io.Discard, br)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			st, r := idleStream(t, testStream(accept(t, func(_ int, tcp *net.TCPConn) { c.serve(tcp) }), p), 0)
+			st.attempt(timeline.Monotonic(), 0)
+			s := r.all()[0]
+			c.want.check(t, s)
+			if !s.Failed() && (s.First == 0 || s.Sent-s.First < p.Takes) {
+				t.Error(text(s))
+			}
+		})
+	}
+}
+
 // talker is the client of a talk, as its server can wait for it.
 type talker struct {
 	stream *atomic.Pointer[stream]

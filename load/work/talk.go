@@ -21,6 +21,10 @@ import (
 //
 // So a stream that is whole at both ends was byte-exact in both directions,
 // and its half-close passed both ways.
+//
+// A client that only wants to be heard says so in its line, "ID BYTES hear\n". Then
+// the server ends its half at once, and what it has read up to the client's FIN only
+// its ledger says.
 const talkVersion = "lastcall-talk/1"
 
 // maxTalkLine bounds a line of a talk, its end included, in bytes.
@@ -44,10 +48,20 @@ type Request struct {
 	// Body(ID, Bytes) follow.
 	ID    string
 	Bytes int64
+	// Hear: the server is to end its half at once, and to hear the rest.
+	Hear bool
 }
 
+// hear is the third word of a request that is to be heard only.
+const hear = "hear"
+
 // String is the line, with its end.
-func (r Request) String() string { return fmt.Sprintf("%s %d\n", r.ID, r.Bytes) }
+func (r Request) String() string {
+	if r.Hear {
+		return fmt.Sprintf("%s %d %s\n", r.ID, r.Bytes, hear)
+	}
+	return fmt.Sprintf("%s %d\n", r.ID, r.Bytes)
+}
 
 // Trailer is a server's last line: the bytes that it has read, and their
 // SHA-256 in hex.
@@ -59,7 +73,7 @@ func (t Trailer) String() string { return fmt.Sprintf("%d %s\n", t.Bytes, t.SHA2
 // ReadGreeting reads what String wrote. Its error is io.EOF where the stream
 // ended before a byte, and io.ErrUnexpectedEOF where it ended in the line.
 func ReadGreeting(r io.ByteReader) (Greeting, error) {
-	w, err := readWords(r, 4)
+	w, err := readWords(r, 4, 4)
 	if err != nil {
 		return Greeting{}, fmt.Errorf("the greeting: %w", err)
 	}
@@ -75,7 +89,7 @@ func ReadGreeting(r io.ByteReader) (Greeting, error) {
 
 // ReadRequest reads what String wrote, with the errors of ReadGreeting.
 func ReadRequest(r io.ByteReader) (Request, error) {
-	w, err := readWords(r, 2)
+	w, err := readWords(r, 2, 3)
 	if err != nil {
 		return Request{}, fmt.Errorf("the request: %w", err)
 	}
@@ -83,12 +97,15 @@ func ReadRequest(r io.ByteReader) (Request, error) {
 	if err != nil {
 		return Request{}, fmt.Errorf("the request: %w", err)
 	}
-	return Request{ID: w[0], Bytes: n}, nil
+	if len(w) == 3 && w[2] != hear {
+		return Request{}, fmt.Errorf("the request: a third word %q: want %q or none", w[2], hear)
+	}
+	return Request{ID: w[0], Bytes: n, Hear: len(w) == 3}, nil
 }
 
 // ReadTrailer reads what String wrote, with the errors of ReadGreeting.
 func ReadTrailer(r io.ByteReader) (Trailer, error) {
-	w, err := readWords(r, 2)
+	w, err := readWords(r, 2, 2)
 	if err != nil {
 		return Trailer{}, fmt.Errorf("the trailer: %w", err)
 	}
@@ -99,15 +116,15 @@ func ReadTrailer(r io.ByteReader) (Trailer, error) {
 	return Trailer{Bytes: n, SHA256: w[1]}, nil
 }
 
-// readWords reads a line of n words with one space between them.
-func readWords(r io.ByteReader, n int) ([]string, error) {
+// readWords reads a line of so many words with one space between them.
+func readWords(r io.ByteReader, least, most int) ([]string, error) {
 	line, err := readLine(r)
 	if err != nil {
 		return nil, err
 	}
 	words := strings.Split(line, " ")
-	if len(words) != n {
-		return nil, fmt.Errorf("%q: want %d words with a space between them", line, n)
+	if len(words) < least || len(words) > most {
+		return nil, fmt.Errorf("%q: want %d to %d words with a space between them", line, least, most)
 	}
 	for _, w := range words {
 		if w == "" || strings.ContainsFunc(w, func(c rune) bool { return c <= ' ' || c > '~' }) {

@@ -3,10 +3,14 @@
 package transport
 
 import (
+	"slices"
+	"time"
+
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,8 +38,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.Gated,
 	Disrupt:    behaviour.EndBoth,
-	Traffic:    talksNearAndFar,
-	Checks:     []assertions.Check{assertions.PassesHalfClose()},
+	Traffic: append(slices.Clone(talksNearAndFar),
+		load.Profile{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Hear, Rate: 3, Takes: 2 * time.Second}),
+	Checks:     []assertions.Check{assertions.PassesHalfClose(), assertions.PassesServersEnd()},
 	BrokenBy:   []spec.Fault{gateway.NoHalfClose},
 	Resolution: 60 * time.Millisecond,
 })
