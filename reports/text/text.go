@@ -146,6 +146,13 @@ func (p *page) head() {
 		env = append(env, count(r.Environment.CPUs, "CPU"))
 	}
 	p.f("  %s\n", strings.Join(env, ", "))
+	if says := r.Environment.Program; says != "" {
+		line := "the program says that it is: " + says
+		if v := r.Implementation.Version; !strings.Contains(says, v) {
+			line = p.paint(yellow, line+"; the report is made out for "+v)
+		}
+		p.f("  %s\n", line)
+	}
 	when := "  " + r.Metadata.Date.UTC().Format("2006-01-02 15:04 UTC")
 	if r.Metadata.Took > 0 {
 		when += ", took " + r.Metadata.Took.D().Round(time.Second).String()

@@ -97,6 +97,7 @@ type Environment struct {
 	Kubernetes       string   `json:"kubernetes"`
 	Nodes            []Node   `json:"nodes,omitempty"`
 	Kernel           string   `json:"kernel,omitempty"`
+	Program          string   `json:"program,omitempty"` // which version the system's program says it is (stage host)
 	ContainerRuntime string   `json:"containerRuntime,omitempty"`
 	KubeProxyMode    string   `json:"kubeProxyMode,omitempty"` // as kube-proxy says itself
 	IPFamilies       []string `json:"ipFamilies,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -202,8 +203,28 @@ func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
 }
 
 // Describe says where the run takes place.
-func (s *Stage) Describe(context.Context) (v1alpha1.Environment, error) {
-	return v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}, nil
+func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
+	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}
+	var err error
+	if s.cfg.System != nil && len(s.cfg.System.Host.Version) > 0 {
+		env.Program, err = version(ctx, s.cfg.System.Host.Version)
+	}
+	return env, err
+}
+
+// versionWithin is how long a program may take to say which version it is.
+const versionWithin = 10 * time.Second
+
+// version is the first line that a command prints.
+func version(ctx context.Context, command []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if err != nil {
+		return "", fmt.Errorf("host.version: %s: %w: %s", strings.Join(command, " "), err, line)
+	}
+	return strings.TrimSpace(line), nil
 }
 
 // Open brings a scenario's topology up.
