@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"time"
-
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
@@ -36,8 +34,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "Both sockets are closed as soon as one of the two copies ends, most often when the proxy is in a hurry; or the end of one side is never passed on.",
 	Fix:    "Pass the FIN of each side on by a half-close of the other (shutdown of the write side), and close when both have come.",
 
-	Topology:   behaviour.Gated,
-	Disrupt:    behaviour.EndBoth,
+	Topology: behaviour.Gated,
+	Disrupt:  behaviour.EndBoth,
 	Traffic: append(slices.Clone(talksNearAndFar),
 		load.Profile{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Hear, Rate: 3, Takes: 2 * time.Second}),
 	Checks:     []assertions.Check{assertions.PassesHalfClose(), assertions.PassesServersEnd()},
