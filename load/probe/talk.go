@@ -94,24 +94,26 @@ func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
 // heard says all that there is to say to a server that has ended its half. What came
 // of it only the server's ledger knows: here it is over when both sides have ended.
 func (c *talk) heard(ctx context.Context, a *attempt) fate {
-	silent := make(chan error, 1)
+	var end error
+	ended := make(chan struct{})
 	go func() {
-		_, err := c.br.ReadByte()
-		silent <- err
+		defer close(ended)
+		_, end = c.br.ReadByte()
 	}()
 	at, err := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want, Hear: true}, a.stream.Profile.Takes)
 	if err != nil {
 		a.fail(outcome(err), err)
 		_ = c.ear.SetReadDeadline(time.Unix(1, 0)) // nobody waits for its end any more
-		<-silent
+		<-ended
 		return drop
 	}
+	<-ended
 	a.Sent = at
-	switch err := <-silent; {
-	case err == nil:
+	switch {
+	case end == nil:
 		a.fail(timeline.Corrupt, errors.New("bytes from a server that had nothing to say"))
-	case !errors.Is(err, io.EOF):
-		a.fail(outcome(err), err)
+	case !errors.Is(end, io.EOF):
+		a.fail(outcome(end), end)
 	default:
 		a.Phase, a.Outcome, a.Got, a.End = timeline.PhaseDone, timeline.OK, a.Want, timeline.Monotonic()
 	}
