@@ -43,7 +43,11 @@ func (p Price) disruption(s Scenario) time.Duration {
 	case disrupt.RollOut:
 		return replicas*(s.Topology.MinReady+p.Replaced) + ending
 	default:
-		return hits * (ending + p.Replaced)
+		each := ending + p.Replaced
+		if p.Apart > 0 {
+			each = min(each, p.Apart)
+		}
+		return (hits-1)*each + ending + p.Replaced
 	}
 }
 

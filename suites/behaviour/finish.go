@@ -51,9 +51,10 @@ func finish(dir string) (*v1alpha1.ConformanceReport, *judgement, error) {
 	if err := j.fill(&report, run); err != nil {
 		return nil, nil, err
 	}
-	for i, r := range j.recs {
+	_ = eachOf(len(j.recs), func(i int) error {
+		r := j.recs[i]
 		if !r.recorded {
-			continue
+			return nil
 		}
 		sc := &report.Scenarios[i]
 		sc.Picture = sc.History + "/" + pictureFile
@@ -61,7 +62,8 @@ func finish(dir string) (*v1alpha1.ConformanceReport, *judgement, error) {
 			sc.Picture = ""
 			sc.Notes = append(sc.Notes, err.Error())
 		}
-	}
+		return nil
+	})
 	if _, err := yaml.WriteDir(dir, &report); err != nil {
 		return nil, nil, err
 	}

@@ -45,6 +45,8 @@ type Meta struct {
 	// seconds since its boot; 0: nobody knows.
 	BusyFrom float64 `json:"busyFrom,omitempty"`
 	BusyTo   float64 `json:"busyTo,omitempty"`
+	// Busy is what the machine used in the baseline, in cores.
+	Busy float64 `json:"busy,omitempty"`
 	// Stolen is the share of the machine's CPU time that its host took for others
 	// in the worst second.
 	Stolen float64 `json:"stolen,omitempty"`

@@ -10,10 +10,13 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -30,14 +33,23 @@ func readAll(dir string) (*judgement, Run, error) {
 		return nil, run, err
 	}
 	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile, cores: cmp.Or(run.Cores, OnCluster.cores())}
-	for _, s := range run.Plan {
-		r, err := readRecording(dir, s, run.Report.Settings.P.D())
-		if err != nil {
-			return nil, run, err
-		}
-		j.recs = append(j.recs, r)
+	j.recs = make([]recording, len(run.Plan))
+	err = eachOf(len(run.Plan), func(i int) (err error) {
+		j.recs[i], err = readRecording(dir, run.Plan[i], run.Report.Settings.P.D())
+		return err
+	})
+	return j, run, err
+}
+
+// eachOf does something with each of n recordings, on all processors. It returns the
+// first error.
+func eachOf(n int, do func(i int) error) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error { return do(i) })
 	}
-	return j, run, nil
+	return g.Wait()
 }
 
 // Judge judges the behaviours of a run one by one while it is recorded. Each
@@ -359,17 +371,17 @@ func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Be
 
 // verdicts judges every behaviour of every recording, in order of the IDs.
 func (j *judgement) verdicts(blind func(string) string) ([]v1alpha1.Behaviour, error) {
-	var out []v1alpha1.Behaviour
-	for _, r := range j.recs {
-		if j.ofMatrix(r) {
-			continue
+	judged := make([][]v1alpha1.Behaviour, len(j.recs))
+	err := eachOf(len(j.recs), func(i int) (err error) {
+		if !j.ofMatrix(j.recs[i]) {
+			judged[i], err = j.judge(j.recs[i], blind)
 		}
-		judged, err := j.judge(r, blind)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, judged...)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	out := slices.Concat(judged...)
 	slices.SortFunc(out, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }

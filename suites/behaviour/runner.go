@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -265,6 +267,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	given := make(chan freed)
 	waiting := r.run.Plan
 	free, running := r.run.Cores, 0
+	var changed time.Time // when the last one began, or ended
 	for n := 0; len(waiting) > 0 || running > 0; {
 		if ctx.Err() != nil {
 			for _, s := range waiting {
@@ -272,7 +275,12 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			}
 			waiting = nil
 		}
-		if i := r.cfg.Price.next(waiting, n == 0, free, running); i >= 0 {
+		i := r.cfg.Price.next(waiting, n == 0, free, running)
+		var again <-chan time.Time
+		if i >= 0 && running > 0 && !r.room(waiting[i], runtime.NumCPU(), changed) {
+			i, again = -1, time.After(stolenEvery)
+		}
+		if i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
 			goesUp, stands := r.cfg.Price.takes(s)
@@ -282,6 +290,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			free -= goesUp
 			running++
 			n++
+			changed = time.Now()
 			wg.Go(func() {
 				var once sync.Once
 				up := func() { once.Do(func() { given <- freed{cores: goesUp - stands} }) }
@@ -292,15 +301,28 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			})
 			continue
 		}
-		if running > 0 {
-			f := <-given
+		if running == 0 {
+			continue
+		}
+		select {
+		case f := <-given:
 			free += f.cores
 			if f.ended {
 				running--
+				changed = time.Now()
 			}
+		case <-again:
 		}
 	}
 	wg.Wait()
+}
+
+// room says whether the machine, of so many cores, has the time for one scenario more,
+// by what it has used since another one began or ended.
+func (r *Recorder) room(s Scenario, cores int, since time.Time) bool {
+	busy, known, enough := r.stolen.busy(since)
+	_, stands := r.cfg.Price.takes(s)
+	return r.cfg.Price.Brake == 0 || !known || enough && busy+stands <= r.cfg.Price.Brake*float64(cores)
 }
 
 // next picks the first of the scenarios in their order that may begin now: what
@@ -421,9 +443,13 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	up()
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
 	say("steady; recording the baseline")
+	from := time.Now()
+	busy, _, _ := cpuTime()
 	if err := disrupt.Pause(ctx, baselineFor); err != nil {
 		return err
 	}
+	busyTo, _, _ := cpuTime()
+	meta.Busy = math.Round((busyTo-busy)/time.Since(from).Seconds()*100) / 100
 	say(InWords(s.Disrupt))
 	if err := ground.Disrupt(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.Disrupt, err)

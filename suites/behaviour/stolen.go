@@ -14,16 +14,18 @@ import (
 // minutes it is not to be seen.
 const stolenEvery = time.Second
 
-// stolen is what the machine's host took of its CPU for others.
+// stolen is what the machine's host took of its CPU for others, and what the machine
+// used itself.
 type stolen struct {
 	mu     sync.Mutex
 	spells []spell
 }
 
-// spell is about stolenEvery long; share is of the CPU of all cores, from 0 to 1.
+// spell is about stolenEvery long; share is of the CPU of all cores, from 0 to 1, and
+// busy is in cores; less than 0: nobody knows.
 type spell struct {
-	from, to time.Time
-	share    float64
+	from, to    time.Time
+	share, busy float64
 }
 
 // watch looks until ctx ends.
@@ -31,7 +33,7 @@ func (s *stolen) watch(ctx context.Context) {
 	tick := time.NewTicker(stolenEvery)
 	defer tick.Stop()
 	from := time.Now()
-	_, before, allBefore := cpuTime()
+	busyBefore, before, allBefore := cpuTime()
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,9 +41,13 @@ func (s *stolen) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		_, taken, all := cpuTime()
-		s.add(spell{from, now, portion(taken-before, all-allBefore)})
-		from, before, allBefore = now, taken, all
+		busy, taken, all := cpuTime()
+		one := spell{from: from, to: now, share: portion(taken-before, all-allBefore), busy: -1}
+		if all > allBefore {
+			one.busy = (busy - busyBefore) / now.Sub(from).Seconds()
+		}
+		s.add(one)
+		from, busyBefore, before, allBefore = now, busy, taken, all
 	}
 }
 
@@ -63,6 +69,27 @@ func (s *stolen) worst(from, to time.Time) float64 {
 		}
 	}
 	return out
+}
+
+// settled is how long a machine's CPU has to be watched after a scenario began or
+// ended, to be told what the others take.
+const settled = 2
+
+// busy is what the machine used in the last spells, in cores, if that many lie behind
+// an instant. known is false where no machine says it.
+func (s *stolen) busy(since time.Time) (cores float64, known, enough bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known = true
+	if n := len(s.spells); n > 0 && s.spells[n-1].busy < 0 {
+		return 0, false, true
+	}
+	n := 0
+	for i := len(s.spells) - 1; i >= 0 && n < settled && !s.spells[i].from.Before(since); i-- {
+		cores += s.spells[i].busy / settled
+		n++
+	}
+	return cores, known, n == settled
 }
 
 // portion is rounded to a thousandth: the kernel counts in hundredths of a second.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
@@ -24,8 +25,15 @@ type Price struct {
 	// Up is what it takes to bring a scenario up, and Replaced what a replacement
 	// takes until it is there.
 	Up, Replaced time.Duration
+	// Apart is how long after one instance the next one is ended at most; 0: as long as
+	// that takes.
+	Apart time.Duration
 	// Standing is what the stage and the runner take by themselves, in cores.
 	Standing float64
+	// Brake is the share of the machine beyond which no other scenario begins beside
+	// those that run, as measured: what a vendor's program takes no table says. 0:
+	// nobody looks.
+	Brake float64
 }
 
 // The prices, by the machine's own account of the scenarios that ran alone. On a
@@ -33,7 +41,7 @@ type Price struct {
 // is two or three processes of 60 ms each.
 var (
 	OnCluster = Price{Weight: 1, Gate: 2, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
-	OnHost    = Price{Weight: 0.5, Gate: 1, GoingUp: 0.1, Up: time.Second}
+	OnHost    = Price{Weight: 0.5, Gate: 1, GoingUp: 0.1, Up: time.Second, Apart: disrupt.Apart, Brake: 0.75}
 )
 
 // weigh is what a scenario takes on the stage, in cores.

@@ -31,7 +31,7 @@ var (
 	// within a second.
 	Rolling = Topology{
 		Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
-		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 8 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 7 * time.Second,
 	}
 	// RollingLong takes 300 s at least for its eight pods.
 	RollingLong = Topology{
