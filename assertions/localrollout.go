@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,10 @@ import (
 // pathBalanced is the path through the suite's own load balancer.
 const pathBalanced = "balanced"
 
+// synAgain is when a SYN without an answer is sent again: RFC 6298, section 2, "the
+// sender SHOULD set RTO <- 1 second".
+const synAgain = time.Second
+
 // LocalRollout judges that nothing fails through a load balancer which polls
 // each node's health check port every period, and takes a node out after so
 // many failures in a row, while pods go away that are alone on their nodes.
@@ -22,7 +27,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 	const floorPer, floorFallback = 200, 5
 	return Check{
 		Name:     "requests through the load balancer in [first D, last exit + P]",
-		Expected: "no request fails: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
+		Expected: "no request fails, and no new connection waits until TCP asks again: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
 		Floors: []Floor{
 			{Name: "per termination: new connections offered to the load balancer from D to exit + P", N: floorPer},
 			{Name: "per termination: requests on reused connections offered to the load balancer from D to exit + P", N: floorPer},
@@ -33,7 +38,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 			var g gather
 			l := g.losses(c, pathBalanced, floorPer)
 			notices := period * time.Duration(threshold)
-			bare, fallback := 0, 0
+			bare, fallback, dropped := 0, 0, 0
 			for _, t := range c.Terminations {
 				if t.Grace <= notices+c.P {
 					g.doubt("the grace period of %s (%s) is no longer than the load balancer takes to notice, plus P (%s)", t.Name, t.Grace, notices+c.P)
@@ -44,15 +49,27 @@ func LocalRollout(period time.Duration, threshold int) Check {
 				}
 				bare++
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) == pathBalanced && s.New() && s.Server == t.UID && s.Start > failed && !s.Failed() {
+					if word(s, 0) != pathBalanced || !s.New() || s.Start <= failed || s.Failed() {
+						continue
+					}
+					switch {
+					case s.Server == t.UID:
 						fallback++
+					case s.Start <= t.exitOr(t.Kill) && s.First-s.Start >= synAgain:
+						// The node dropped it, and another pod took it when it came again.
+						dropped++
+						g.late(c, s.Start, t.Name, s.ID, "%s of %s: nobody answered a new connection for %s, while %s was there", relative(s.Start, t), t.Name, ms(s.First-s.Start), t.Name)
 					}
 				}
 			}
 			g.count("terminations that left their node without a ready pod, as its health check port said", bare, 1)
 			g.count("new connections that a terminating pod served after its node's health check port had failed", fallback, floorFallback)
 			g.finding.Cause = "A node whose only pod terminates drops what the load balancer still sends to it: the EndpointSlices no longer hold the pod, or whoever routes by them does not fall back to endpoints that terminate and serve. Or the pod stops accepting before the load balancer has noticed."
-			return g.conclude(l.words(c))
+			passed, broken := l.words(c)
+			if dropped > 0 {
+				broken += fmt.Sprintf(", and %s until TCP asked again", plural(dropped, "new connection met nobody", "new connections met nobody"))
+			}
+			return g.conclude(passed, broken)
 		},
 	}
 }

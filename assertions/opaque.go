@@ -108,7 +108,8 @@ func returned(s timeline.Sample) string {
 // CLOSEs may continue to RECEIVE until the TCP receiver is told that the remote
 // peer has CLOSED also."
 //
-// What the process took with it when it exited is no half-close.
+// What the process took with it when it exited, or cut at its declared deadline, is no
+// half-close.
 func PassesHalfClose() Check {
 	const floor = 5
 	const what = "opaque streams whose client ended its half after D"
@@ -131,7 +132,7 @@ func PassesHalfClose() Check {
 					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || garbled(s) {
 						continue
 					}
-					if s.Failed() && t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce {
+					if s.Failed() && (outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++
@@ -186,12 +187,15 @@ func PassesServersEnd() Check {
 					if s.First == 0 || k.left(s.First) < t.Drain.At+max(t.Drain.Err, atOnce) {
 						continue
 					}
-					if s.Failed() && (outlasts(c, t, s) || t.Exit.Known() && k.left(s.End) >= t.Exit.At-t.Exit.Err-atOnce) {
+					e, known := ended[s.ID]
+					// A client whose last words were on their way when the instance's time
+					// was up knows of no cut.
+					cut := s.Failed() || known && !e.Whole
+					if cut && (outlasts(c, t, s) || t.Exit.Known() && k.left(s.End) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++
 					end, over := k.ended()
-					e, known := ended[s.ID]
 					switch {
 					case s.Failed():
 						lost++

@@ -155,6 +155,9 @@ func TestPassesHalfClose(t *testing.T) {
 		{"the process went just then", PassesHalfClose(), and(func(s *scene) {
 			s.talks(wireExit-3*sec-2*time.Millisecond, stranded(timeline.Reset))
 		}), spec.Pass},
+		{"cut at the deadline", PassesHalfClose(), and(func(s *scene) {
+			s.talks(wireDeadline-3*sec-2*time.Millisecond, stranded(timeline.Reset), until(wireDeadline))
+		}), spec.Pass},
 		{"too few", PassesHalfClose(), func(s *scene) { times(4, func(i time.Duration) { s.talks(9*sec + i) }) }, spec.Inconclusive},
 		{"all before D", PassesHalfClose(), func(s *scene) { times(20, func(i time.Duration) { s.talks(6*sec + i) }) }, spec.Inconclusive},
 		{"within the uncertainty of D", PassesHalfClose(), func(s *scene) {
@@ -203,6 +206,11 @@ func TestPassesServersEnd(t *testing.T) {
 		{"never greeted", check, with(func(s *scene) { heard(s, 1, 11*sec, unheard(timeline.Closed, 12*sec)) }), spec.Pass},
 		{"before D", check, with(func(s *scene) { heard(s, 1, 7*sec, cutAt(timeline.Reset, 8*sec)) }), spec.Pass},
 		{"cut at the deadline", check, with(func(s *scene) { heard(s, 1, 18*sec, cutAt(timeline.Reset, wireDeadline)) }), spec.Pass},
+		{"its last words were on their way at the deadline", check, with(func(s *scene) {
+			heard(s, 1, wireDeadline-2*sec)
+			e := &s.tl.Ledger[len(s.tl.Ledger)-1]
+			e.Whole, e.Bytes = false, 15603
+		}), spec.Pass},
 		{"too few", check, func(s *scene) { heard(s, 4, 11*sec) }, spec.Inconclusive},
 		{"all before D", check, func(s *scene) { heard(s, 6, 6*sec) }, spec.Inconclusive},
 	})

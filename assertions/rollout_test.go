@@ -545,6 +545,13 @@ func TestLocalRollout(t *testing.T) {
 				}
 			})
 		}, want: spec.Fail, says: "no answer in time"},
+		{name: "it drops the first SYN, and a new pod takes the next", spoil: func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if strings.HasPrefix(x.Stream, "balanced/http1/new") && x.Server == uid && x.Start > 10*sec+300*time.Millisecond {
+					x.Server, x.First, x.End = "uid-b", x.Start+sec+sec/20, x.Start+sec+sec/10
+				}
+			})
+		}, want: spec.Fail, says: "nobody answered a new connection for 1.05s"},
 		{name: "the balancer had lost both nodes for want of CPU", spoil: func(s *scene) {
 			s.balance(15*sec, "n2", "context deadline exceeded")
 			lost(s, 15*sec+500*time.Millisecond)
