@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -36,9 +35,6 @@ const (
 	// cleanupBudget bounds the removal of a scenario after it ended, also
 	// when the run was cancelled.
 	cleanupBudget = 90 * time.Second
-	// share is how much of the machine the scenarios that run side by side
-	// may take together: a generator that starves lies.
-	share = 0.6
 )
 
 // Stage is where scenarios are recorded: a cluster, or a host.
@@ -143,6 +139,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	for i := range r.run.Plan {
 		r.run.Plan[i].Cost = cfg.Price.weigh(r.run.Plan[i])
 	}
+	cfg.Price.order(r.run.Plan)
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
 	}
@@ -275,11 +272,9 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			}
 			waiting = nil
 		}
-		i := r.cfg.Price.next(waiting, n == 0, free, running)
-		var again <-chan time.Time
-		if i >= 0 && running > 0 && !r.room(waiting[i], runtime.NumCPU(), changed) {
-			i, again = -1, time.After(stolenEvery)
-		}
+		i := r.cfg.Price.next(waiting, n == 0, free, running, func(s Scenario) bool {
+			return running == 0 || r.room(s, r.run.Cores, changed)
+		})
 		if i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
@@ -304,6 +299,10 @@ func (r *Recorder) recordAll(ctx context.Context) {
 		if running == 0 {
 			continue
 		}
+		var again <-chan time.Time
+		if r.cfg.Price.Measured && len(waiting) > 0 {
+			again = time.After(stolenEvery)
+		}
 		select {
 		case f := <-given:
 			free += f.cores
@@ -317,18 +316,18 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// room says whether the machine, of so many cores, has the time for one scenario more,
-// by what it has used since another one began or ended.
-func (r *Recorder) room(s Scenario, cores int, since time.Time) bool {
+// room says whether the machine, of so many cores for what runs side by side, has the
+// time for one scenario more, by what it has used since another one began or ended.
+func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 	busy, known, enough := r.stolen.busy(since)
 	_, stands := r.cfg.Price.takes(s)
-	return r.cfg.Price.Brake == 0 || !known || enough && busy+stands <= r.cfg.Price.Brake*float64(cores)
+	return !r.cfg.Price.Measured || !known || enough && busy+stands <= cores
 }
 
 // next picks the first of the scenarios in their order that may begin now: what
-// can run beside the others and fits into what is free, or, when nothing runs
-// and nothing of that kind is left, what must be alone. -1: none.
-func (p Price) next(waiting []Scenario, first bool, free float64, running int) int {
+// can run beside the others, fits into what is free and has room, or, when nothing
+// runs and nothing of that kind is left, what must be alone. -1: none.
+func (p Price) next(waiting []Scenario, first bool, free float64, running int, room func(Scenario) bool) int {
 	if len(waiting) == 0 {
 		return -1
 	}
@@ -341,7 +340,7 @@ func (p Price) next(waiting []Scenario, first bool, free float64, running int) i
 	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
 		goesUp, _ := p.takes(s)
-		return !s.Disrupt.NodeWide() && goesUp <= free+grain
+		return !s.Disrupt.NodeWide() && goesUp <= free+grain && room(s)
 	})
 }
 

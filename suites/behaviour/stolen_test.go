@@ -3,8 +3,11 @@
 package behaviour
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 )
 
 func TestStolen(t *testing.T) {
@@ -53,24 +56,47 @@ func TestBusy(t *testing.T) {
 func TestRoom(t *testing.T) {
 	begin := time.Now()
 	for _, tc := range []struct {
-		name  string
-		brake float64
-		busy  []float64
-		want  bool
+		name     string
+		measured bool
+		busy     []float64
+		want     bool
 	}{
-		{"there is", 0.75, []float64{1, 1}, true},
-		{"there is none", 0.75, []float64{1.3, 1.3}, false},
-		{"too early to say", 0.75, []float64{0.1}, false},
-		{"nobody says", 0.75, []float64{-1}, true},
-		{"nobody asks", 0, []float64{2, 2}, true},
+		{"there is", true, []float64{1, 1}, true},
+		{"there is none", true, []float64{1.3, 1.3}, false},
+		{"too early to say", true, []float64{0.1}, false},
+		{"nobody says", true, []float64{-1}, true},
+		{"nobody asks", false, []float64{2, 2}, true},
 	} {
-		r := &Recorder{cfg: Config{Price: Price{Brake: tc.brake}}}
+		r := &Recorder{cfg: Config{Price: Price{Share: 0.75, Measured: tc.measured}}}
 		for i, busy := range tc.busy {
 			from := begin.Add(time.Duration(i) * time.Second)
 			r.stolen.add(spell{from: from, to: from.Add(time.Second), busy: busy})
 		}
-		if got := r.room(Scenario{Cost: 0.3}, 2, begin); got != tc.want {
+		if got := r.room(Scenario{Cost: 0.3}, 1.5, begin); got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	plan := []Scenario{
+		{Name: "control", Disrupt: KillEach},
+		{Name: "short", Disrupt: disrupt.Nothing(10 * time.Second)},
+		{Name: "alone", Disrupt: ShutNode},
+		{Name: "long", Disrupt: disrupt.Nothing(60 * time.Second)},
+	}
+	names := func() (out []string) {
+		for _, s := range plan {
+			out = append(out, s.Name)
+		}
+		return out
+	}
+	was := names()
+	if OnCluster.order(plan); !slices.Equal(names(), was) {
+		t.Errorf("a stage that is not measured: %q", names())
+	}
+	OnHost.order(plan)
+	if want := []string{"control", "long", "short", "alone"}; !slices.Equal(names(), want) {
+		t.Errorf("got %q", names())
 	}
 }

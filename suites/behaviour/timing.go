@@ -3,7 +3,9 @@
 package behaviour
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -30,18 +32,20 @@ type Price struct {
 	Apart time.Duration
 	// Standing is what the stage and the runner take by themselves, in cores.
 	Standing float64
-	// Brake is the share of the machine beyond which no other scenario begins beside
-	// those that run, as measured: what a vendor's program takes no table says. 0:
-	// nobody looks.
-	Brake float64
+	// Share is how much of the machine the scenarios that run side by side may take
+	// together: a generator that starves lies.
+	Share float64
+	// Measured: the machine is asked too, and nothing begins beside what runs while more
+	// than that is in use. What a vendor's program takes no table says.
+	Measured bool
 }
 
 // The prices, by the machine's own account of the scenarios that ran alone. On a
 // host there is no kubelet, no container runtime and no kube-proxy: what goes up
 // is two or three processes of 60 ms each.
 var (
-	OnCluster = Price{Weight: 1, Gate: 2, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
-	OnHost    = Price{Weight: 0.5, Gate: 1, GoingUp: 0.1, Up: time.Second, Apart: disrupt.Apart, Brake: 0.75}
+	OnCluster = Price{Share: 0.6, Weight: 1, Gate: 2, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
+	OnHost    = Price{Share: 0.8, Measured: true, Weight: 0.5, Gate: 1, GoingUp: 0.1, Up: time.Second, Apart: disrupt.Apart}
 )
 
 // weigh is what a scenario takes on the stage, in cores.
@@ -54,12 +58,32 @@ func (p Price) weigh(s Scenario) float64 {
 
 // cores is how much of the machine the scenarios that run side by side may take
 // together: with more, one's pods that went up were felt by another's clients.
-func (p Price) cores() float64 { return float64(runtime.NumCPU())*share - p.Standing }
+func (p Price) cores() float64 { return float64(runtime.NumCPU())*p.Share - p.Standing }
 
 // takes is how much of the machine a scenario takes while it goes up, and when
 // it stands, in cores.
 func (p Price) takes(s Scenario) (goesUp, stands float64) {
 	return min(s.Cost+p.GoingUp, p.cores()), min(s.Cost, p.cores())
+}
+
+// order puts the longest first, behind the control, by what it takes on a stage that is
+// measured; what must be alone comes last.
+func (p Price) order(plan []Scenario) {
+	if !p.Measured {
+		return
+	}
+	if len(plan) > 0 && plan[0].Control() {
+		plan = plan[1:]
+	}
+	apart := func(s Scenario) int {
+		if s.Disrupt.NodeWide() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(plan, func(a, b Scenario) int {
+		return cmp.Or(cmp.Compare(apart(a), apart(b)), cmp.Compare(p.Estimate(b), p.Estimate(a)))
+	})
 }
 
 // predict is about how long recording the scenarios of a plan takes, or those
