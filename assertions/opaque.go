@@ -103,6 +103,10 @@ func returned(s timeline.Sample) string {
 	return fmt.Sprintf(", %d of %d bytes", s.Got, s.Want)
 }
 
+// justEnded is how long the rest of a talk may take whose client has ended its half: what
+// is left is its last piece and a FIN.
+const justEnded = time.Second
+
 // PassesHalfClose judges that the end of one half of a stream is that of this
 // half only, while the instance drains. RFC 9293 section 3.6: "The user who
 // CLOSEs may continue to RECEIVE until the TCP receiver is told that the remote
@@ -132,7 +136,9 @@ func PassesHalfClose() Check {
 					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || garbled(s) {
 						continue
 					}
-					if s.Failed() && (outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
+					// A FIN that was swallowed leaves the talk hanging for longer than that.
+					fresh := s.End-s.Sent <= justEnded+2*delay(s)
+					if s.Failed() && (fresh && outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++

@@ -158,6 +158,9 @@ func TestPassesHalfClose(t *testing.T) {
 		{"cut at the deadline", PassesHalfClose(), and(func(s *scene) {
 			s.talks(wireDeadline-3*sec-2*time.Millisecond, stranded(timeline.Reset), until(wireDeadline))
 		}), spec.Pass},
+		{"the FIN was swallowed, and the deadline ended it", PassesHalfClose(), and(func(s *scene) {
+			s.talks(wireDeadline-6*sec, stranded(timeline.Reset), until(wireDeadline))
+		}), spec.Fail},
 		{"too few", PassesHalfClose(), func(s *scene) { times(4, func(i time.Duration) { s.talks(9*sec + i) }) }, spec.Inconclusive},
 		{"all before D", PassesHalfClose(), func(s *scene) { times(20, func(i time.Duration) { s.talks(6*sec + i) }) }, spec.Inconclusive},
 		{"within the uncertainty of D", PassesHalfClose(), func(s *scene) {

@@ -552,6 +552,15 @@ func TestLocalRollout(t *testing.T) {
 				}
 			})
 		}, want: spec.Fail, says: "nobody answered a new connection for 1.05s"},
+		{name: "one connection was slow", spoil: func(s *scene) {
+			once := false
+			s.each(func(x *timeline.Sample) {
+				if strings.HasPrefix(x.Stream, "balanced/http1/new") && x.Server == "uid-b" && x.Start > 11*sec && !once {
+					once = true
+					x.First, x.End = x.Start+sec+sec/20, x.Start+sec+sec/10
+				}
+			})
+		}, want: spec.Pass},
 		{name: "the balancer had lost both nodes for want of CPU", spoil: func(s *scene) {
 			s.balance(15*sec, "n2", "context deadline exceeded")
 			lost(s, 15*sec+500*time.Millisecond)
