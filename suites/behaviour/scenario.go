@@ -140,11 +140,13 @@ func (s Scenario) finished() Scenario {
 
 // inOrder puts the control first, because the rest is worth nothing without
 // it; then what runs side by side, the longest first, so that no long one is
-// left alone at the end; then what can only run alone.
+// left alone at the end; then what can only run alone. Under a fault of the whole run
+// the control has it too.
 func inOrder(all []Scenario) {
+	oneFault := !slices.ContainsFunc(all, func(s Scenario) bool { return s.Fault != all[0].Fault })
 	place := func(s Scenario) int {
 		switch {
-		case s.Control() && s.Fault == "":
+		case s.Control() && (s.Fault == "" || oneFault):
 			return 0
 		case s.Disrupt.NodeWide():
 			return 2

@@ -69,6 +69,11 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	if x, y := Fold([]Behaviour{a}, "", false), Fold([]Behaviour{a}, "f", false); x[0].Name == y[0].Name {
 		t.Error("a fault must make another scenario")
 	}
+	for _, fault := range []spec.Fault{"", "f"} {
+		if first := Fold([]Behaviour{a, b, c, kill}, fault, false)[0]; !first.Control() {
+			t.Errorf("under fault %q the first is %s, and not the control", fault, first.Name)
+		}
+	}
 }
 
 // Every gRPC client has one in the control whose calls are in flight at a kill.
