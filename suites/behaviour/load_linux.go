@@ -3,6 +3,8 @@
 package behaviour
 
 import (
+	"runtime"
+
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +34,16 @@ func cpuTime() (busy, stolen, all float64) {
 	c := stat.CPUTotal
 	busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 	return busy, c.Steal, busy + c.Idle + c.Iowait
+}
+
+// ownMachine says whether this process may use all of the machine's processors: what
+// others do on those that it may not use is none of its business, and is in cpuTime all
+// the same.
+func ownMachine() bool {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return false
+	}
+	stat, err := fs.Stat()
+	return err == nil && len(stat.CPU) == runtime.NumCPU()
 }

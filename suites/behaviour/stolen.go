@@ -32,7 +32,7 @@ type spell struct {
 func (s *stolen) watch(ctx context.Context) {
 	tick := time.NewTicker(stolenEvery)
 	defer tick.Stop()
-	from := time.Now()
+	from, own := time.Now(), ownMachine()
 	busyBefore, before, allBefore := cpuTime()
 	for {
 		select {
@@ -43,7 +43,7 @@ func (s *stolen) watch(ctx context.Context) {
 		now := time.Now()
 		busy, taken, all := cpuTime()
 		one := spell{from: from, to: now, share: portion(taken-before, all-allBefore), busy: -1}
-		if all > allBefore {
+		if own && all > allBefore {
 			one.busy = (busy - busyBefore) / now.Sub(from).Seconds()
 		}
 		s.add(one)
