@@ -71,19 +71,21 @@ func StandInOp(op string) (longer string, short bool) {
 // StandIn is the stream whose eyes are tested for a stream's: a short request
 // is hardly ever in flight at the instant of a kill, and a decent client
 // notices the end of an idle connection before it writes on it. So for a
-// reused connection's short requests the same client's slow ones must see it;
+// kept connection's short requests the same client's slow ones must see it;
 // and for very long ones, which would keep everybody waiting, shorter ones.
 func StandIn(key string) string {
 	kind, delay, _ := strings.Cut(key, "/delay=")
 	var in string
 	if client, op, long := longOp(kind); long {
 		in = client + op
-	} else if client, op, kept := strings.Cut(kind, "/reused/"); kept {
+	} else if s := (timeline.Sample{Stream: kind}); onKeptConns(s) {
+		conns := word(s, 2)
+		client, op, _ := strings.Cut(kind, "/"+conns+"/")
 		longer, short := StandInOp(op)
 		if !short {
 			return key
 		}
-		in = client + "/reused/" + longer + "/"
+		in = client + "/" + conns + "/" + longer + "/"
 	} else {
 		return key
 	}

@@ -82,7 +82,7 @@ func (k connection) left(told time.Duration) time.Duration { return told - k.way
 
 // pooled says whether the connection is kept for more requests, and silent
 // whether it is kept to say nothing.
-func (k connection) pooled() bool { return word(k.first(), 2) == "reused" }
+func (k connection) pooled() bool { return onKeptConns(k.first()) }
 func (k connection) silent() bool { return word(k.first(), 3) == "idle" }
 
 func (k connection) number() uint64 { return k.first().Conn }
@@ -194,9 +194,20 @@ func (k connection) goAways() []goAway {
 	return out
 }
 
-// streamID is the h2 stream of a request: a client has the odd numbers, and the
-// probe opens one stream at a time (load/probe, h2.try).
-func streamID(s timeline.Sample) uint64 { return 2*uint64(max(s.Nth, 1)) - 1 }
+// streamID is the h2 stream of a request: a client has the odd numbers. What had
+// none would have been the next one, where the connection carries one at a time.
+func streamID(s timeline.Sample) uint64 {
+	return uint64(cmp.Or(s.StreamID, uint32(2*max(s.Nth, 1)-1)))
+}
+
+// highestStream is the last stream that the client opened.
+func (k connection) highestStream() uint64 {
+	var out uint64
+	for _, s := range k.samples {
+		out = max(out, streamID(s))
+	}
+	return out
+}
 
 // lowest is the last stream ID that stands after some GOAWAYs. RFC 9113 section
 // 6.8: "The last stream identifier from the last GOAWAY frame received

@@ -149,7 +149,7 @@ func (g *gather) final(c Case, t Termination, k connection, said []goAway) (ok, 
 		if a.last == maxStreamID {
 			continue
 		}
-		highest := streamID(k.last())
+		highest := k.highestStream()
 		switch gap := a.at - first.at; {
 		case gap < 2*k.way():
 			// Nobody can be sooner for want of CPU.

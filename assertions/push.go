@@ -109,7 +109,12 @@ func (g *gather) untouchedPods(c Case, from, to time.Duration) {
 	}
 }
 
-func onKeptConns(s timeline.Sample) bool { return word(s, 2) == "reused" }
+// onKeptConns says whether a request's connection is kept for others: load.Reused
+// and load.Shared.
+func onKeptConns(s timeline.Sample) bool {
+	conns := word(s, 2)
+	return conns == "reused" || conns == "shared"
+}
 
 // link is a connection of a stream.
 type link struct {

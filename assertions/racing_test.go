@@ -11,7 +11,7 @@ import (
 )
 
 func TestRacingStreams(t *testing.T) {
-	const flow = "h2c/reused/get/delay=20ms"
+	const flow, several = "h2c/reused/get/delay=20ms", "h2c/shared/get/delay=20ms"
 	// told is when the client hears of the GOAWAY, and crossing an instant at
 	// which what it sends is on its way together with it.
 	const told = 11 * sec
@@ -61,9 +61,26 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max", lost(timeline.Timeout, told+sec))
 			s.each(func(x *timeline.Sample) { x.Saturated = true })
 		}, spec.Inconclusive},
+		// Of what is begun at once the one that was taken up first need not be the
+		// first on the wire.
+		{"several at once, and all that were lost are above the last", RacingStreams(), func(s *scene) {
+			times(12, func(i time.Duration) {
+				s.dial(several).ask(9*sec+i, asStream(1)).ask(crossing, asStream(5), lost(timeline.Closed, told+1)).ask(crossing, asStream(3)).goAway(told, "3")
+			})
+		}, spec.Pass},
+		{"several at once, and one that was lost is not above the last", RacingStreams(), func(s *scene) {
+			times(12, func(i time.Duration) {
+				s.dial(several).ask(9*sec+i, asStream(1)).ask(crossing, asStream(5)).ask(crossing, asStream(3), lost(timeline.Closed, told+1)).goAway(told, "3")
+			})
+		}, spec.Fail},
 		{"long ones are cut at the deadline", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
 			s.dial("h2c/reused/slow/30s/delay=20ms").ask(9*sec, until(9*sec+sec/2)).ask(crossing, cut(timeline.StreamReset, 19*sec)).goAway(told, "max")
 		}, spec.Pass},
 	})
+}
+
+// asStream is a request on a stream of its own number.
+func asStream(id uint32) func(*timeline.Sample) {
+	return func(x *timeline.Sample) { x.StreamID = id }
 }

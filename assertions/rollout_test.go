@@ -632,6 +632,8 @@ func TestDelayedStreams(t *testing.T) {
 		{"direct/http1/new/websocket/4s", 5 * sec, "direct/http1/new/websocket/2s"},
 		{"direct/http1/new/half-header/4s", 5 * sec, "direct/http1/new/half-header/2s"},
 		{"direct/h2c/reused/grpc-unary", sec, "direct/h2c/reused/grpc-server/2s"},
+		{"direct/h2c/shared/get/delay=20ms", 1040 * time.Millisecond, "direct/h2c/shared/slow/2s/delay=20ms"},
+		{"direct/h2c/shared/grpc-unary", sec, "direct/h2c/shared/grpc-server/2s"},
 		{"direct/h2c/new/grpc-unary", sec, "direct/h2c/new/grpc-unary"},
 		{"direct/h2c/reused/grpc-server/3s", 4 * sec, "direct/h2c/reused/grpc-server/2s"},
 		{"direct/h2/reused/grpc-bidi/3s/delay=20ms", 4040 * time.Millisecond, "direct/h2/reused/grpc-bidi/2s/delay=20ms"},

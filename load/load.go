@@ -29,12 +29,15 @@ const (
 // Conns says where a request's connection comes from.
 type Conns string
 
-// New and reused connections are separate streams: they fail differently.
+// New, reused and shared connections are separate streams: they fail differently.
 const (
 	// New opens a connection for each request and closes it afterwards.
 	New Conns = "new"
 	// Reused keeps a pool of connections and uses them in turn.
 	Reused Conns = "reused"
+	// Shared keeps a few connections, each of which carries many requests at once.
+	// Protocol is H2C or H2.
+	Shared Conns = "shared"
 )
 
 // Op is what each request does.

@@ -64,9 +64,10 @@ type Sample struct {
 	// Conn counts the connections of the stream from 1; 0: none was opened.
 	Conn uint64 `json:"conn,omitempty"`
 	// Nth counts the requests of the connection from 1: 1 is the request
-	// that a connection was opened for, above 1 a reused connection. In HTTP/2
-	// the request is stream 2*Nth-1 of its connection.
+	// that a connection was opened for, above 1 a reused connection.
 	Nth int `json:"nth,omitempty"`
+	// StreamID is the request's stream in HTTP/2; 0: it never had one.
+	StreamID uint32 `json:"streamID,omitempty"`
 	// Addr is the address that was dialled; Local is the client's own.
 	Addr  string `json:"addr"`
 	Local string `json:"local,omitempty"`

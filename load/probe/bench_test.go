@@ -103,7 +103,7 @@ func BenchmarkAttempt(b *testing.B) {
 					b.Fatal(err)
 				}
 				if conns == load.Reused {
-					s.pool = newPool(0.1, s.part, s.end)
+					s.keeper = newPool(0.1, s.leave, s.end)
 				}
 				defer func() { s.stop(); s.finish() }()
 				measure(b, func(i int) error { s.attempt(timeline.Monotonic(), int64(i)); return failed })

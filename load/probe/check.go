@@ -26,7 +26,7 @@ var (
 	overH1   = []load.Protocol{load.HTTP1, load.TLS1}
 	overH2   = []load.Protocol{load.H2C, load.H2}
 	overAny  = append(slices.Clone(overHTTP), load.DNS, load.TCP)
-	anyConns = []load.Conns{load.New, load.Reused}
+	anyConns = []load.Conns{load.New, load.Reused, load.Shared}
 	newConns = []load.Conns{load.New}
 )
 
@@ -83,6 +83,9 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	}
 	if !slices.Contains(sh.conns, p.Conns) {
 		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, sh.conns)
+	}
+	if p.Conns == load.Shared && !isH2(p.Protocol) {
+		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, overH2)
 	}
 	if p.Op == load.Lookup {
 		if _, err := newInquiry(s); err != nil {

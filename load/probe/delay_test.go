@@ -113,10 +113,10 @@ func linked(t testing.TB, s *stream, w wire) *link {
 
 // tried makes an attempt over a link.
 func tried(ctx context.Context, s *stream, l *link) (*attempt, fate) {
-	l.nth++
 	a := &attempt{stream: s}
-	a.ID, a.Start, a.Phase = fmt.Sprint("tried-", l.nth), timeline.Monotonic(), timeline.PhaseWrite
-	return a, l.try(ctx, a, l.nth)
+	a.take(l)
+	a.ID, a.Start, a.Phase = fmt.Sprint("tried-", a.Nth), timeline.Monotonic(), timeline.PhaseWrite
+	return a, l.try(ctx, a, a.Nth)
 }
 
 // Every operation takes as many trips as it has.

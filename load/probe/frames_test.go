@@ -177,8 +177,7 @@ func TestEndingsInAPool(t *testing.T) {
 				e.over()
 			})
 			st, r := unpaced(t, testStream(addr, reused(proto)))
-			st.pool = &pool{least: 1, part: st.part, end: st.end, quit: make(chan struct{}), swept: make(chan struct{})}
-			close(st.pool.swept)
+			st.keeper = &pool{least: 1, leave: st.leave, end: st.end}
 			st.attempt(timeline.Monotonic(), 0)
 			close(begin)
 			want := []string{"fin"}
@@ -254,7 +253,7 @@ func TestFramesOfAnAttempt(t *testing.T) {
 	}
 }
 
-// The stream that a sample was is 2*Nth-1: so it is found in the frames.
+// A sample says which stream it was: so it is found in the frames.
 func TestStreamIDs(t *testing.T) {
 	for _, proto := range []load.Protocol{load.H2C, load.H2} {
 		addr := accept(t, func(_ int, tcp *net.TCPConn) {
@@ -274,10 +273,10 @@ func TestStreamIDs(t *testing.T) {
 		st, r := idleStream(t, testStream(addr, reused(proto)), 1)
 		for i := range 3 {
 			st.attempt(timeline.Monotonic(), int64(i))
-			awaitIdle(t, st.pool, fresh)
+			awaitIdle(t, st.keeper.(*pool), fresh)
 		}
 		x := r.all()[2]
-		if want := fmt.Sprint("rst-stream code=INTERNAL_ERROR id=", 2*x.Nth-1); x.Nth != 3 || x.Conn != 1 || !slices.Contains(r.told(1), want) {
+		if want := fmt.Sprint("rst-stream code=INTERNAL_ERROR id=", x.StreamID); x.StreamID != 5 || x.Nth != 3 || x.Conn != 1 || !slices.Contains(r.told(1), want) {
 			t.Errorf("%s, and frames %q, want %q", text(x), r.told(1), want)
 		}
 	}

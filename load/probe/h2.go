@@ -17,9 +17,9 @@ import (
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
-// h2 speaks HTTP/2, one stream at a time, through a
-// ClientConn, which has no way to retry. What the peer really said is read
-// from the frames on the wire: the errors of ClientConn don't tell it apart.
+// h2 speaks HTTP/2 through a ClientConn, which has no way to retry. What the peer
+// really said is read from the frames on the wire: the errors of ClientConn don't
+// tell it apart.
 type h2 struct {
 	nc  wire // of an ear, or in TLS over it
 	tap *tap // on nc
@@ -52,8 +52,13 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 		a.fail(outcome(c.err), c.err)
 		return drop
 	}
-	// One stream at a time, so that the client's IDs are 1, 3, 5 ...
-	id := uint32(2*nth - 1)
+	var p passage
+	defer c.tap.forget(&p)
+	// Called for each field just before the HEADERS are written, and nobody else
+	// writes meanwhile.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaderField: func(string, []string) { c.tap.begin(&p) },
+	})
 	f := &a.stream.form
 	req := &http.Request{
 		Method: f.method, URL: f.url, Host: f.url.Host,
@@ -69,10 +74,10 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 		defer body.end()
 	}
 	resp, err := c.cc.RoundTrip(req.WithContext(ctx))
-	seen := c.tap.seen()
-	a.Sent, a.First = seen.sent(id), seen.first(id)
+	now, _ := c.tap.of(&p)
+	a.StreamID, a.Sent, a.First = now.id, now.sent, now.first
 	if err != nil {
-		return c.fail(ctx, a, err, id, nth)
+		return c.fail(ctx, a, err, &p, nth)
 	}
 	if a.stream.Profile.Op == load.Continue {
 		// The first frame was the 100, not the answer.
@@ -81,11 +86,10 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 	err = a.read(resp, false)
 	_ = resp.Body.Close()
 	if err != nil && a.Outcome == "" {
-		return c.fail(ctx, a, err, id, nth)
+		return c.fail(ctx, a, err, &p, nth)
 	}
-	seen = c.tap.seen()
-	a.Sent = seen.sent(id)
-	a.LastOnConn = seen.goAway
+	now, seen := c.tap.of(&p)
+	a.Sent, a.LastOnConn = now.sent, seen.goAway
 	if err != nil || seen.over() {
 		return drop
 	}
@@ -93,10 +97,10 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 }
 
 // fail classifies an error by what was on the wire.
-func (c *h2) fail(ctx context.Context, a *attempt, err error, id uint32, nth int) fate {
-	seen := c.tap.seen()
+func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage, nth int) fate {
+	p, seen := c.tap.of(of)
 	gone := ctx.Err() != nil && errors.Is(err, ctx.Err())
-	notSent := seen.lastOut < id
+	notSent := p.id == 0
 	if notSent && nth > 1 && !gone {
 		return unsent
 	}
@@ -108,11 +112,11 @@ func (c *h2) fail(ctx context.Context, a *attempt, err error, id uint32, nth int
 	switch {
 	case gone:
 		a.fail(outcome(err), err)
-	case seen.resetID == id && seen.resetCode == http2.ErrCodeRefusedStream:
+	case p.reset && p.code == http2.ErrCodeRefusedStream:
 		a.fail(timeline.RefusedStream, err)
-	case seen.resetID == id:
+	case p.reset:
 		a.fail(timeline.StreamReset, err)
-	case seen.goAway && (notSent || id > seen.lastID):
+	case seen.goAway && (notSent || p.id > seen.lastID):
 		a.fail(timeline.GoAway, err)
 	case errors.As(err, &broken):
 		a.fail(timeline.Malformed, err)

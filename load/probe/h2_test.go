@@ -114,18 +114,22 @@ func (p *peer) trailers(stream uint32, status string) {
 	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: b.Bytes(), EndHeaders: true, EndStream: true})
 }
 
-// handle serves requests, one at a time, up to the connection's end. net/http's
+// handle serves requests up to the connection's end. net/http's
 // own server gives a client 2 s for its SETTINGS, and has no knob for it: a
 // machine that stands still for as long would break its connections.
 func (p *peer) handle(h http.HandlerFunc) {
 	var (
 		wmu      sync.Mutex // of the Framer's writes
 		handlers sync.WaitGroup
-		now      = &exchange{end: func() {}}
+		open     = map[uint32]*exchange{}
 	)
 	write := func(f func()) { wmu.Lock(); defer wmu.Unlock(); f() }
 	defer handlers.Wait()
-	defer func() { now.end() }()
+	defer func() {
+		for _, x := range open {
+			x.end()
+		}
+	}()
 	for {
 		f, err := p.ReadFrame()
 		if err != nil {
@@ -141,14 +145,15 @@ func (p *peer) handle(h http.HandlerFunc) {
 				write(func() { _ = p.WritePing(true, f.Data) })
 			}
 		case *http2.RSTStreamFrame:
-			now.end()
+			open[f.StreamID].end()
 		case *http2.DataFrame:
+			x := open[f.StreamID]
 			if n := uint32(len(f.Data())); n > 0 {
-				now.body <- bytes.Clone(f.Data())
+				x.body <- bytes.Clone(f.Data())
 				write(func() { _ = p.WriteWindowUpdate(0, n); _ = p.WriteWindowUpdate(f.StreamID, n) })
 			}
 			if f.StreamEnded() {
-				close(now.body)
+				close(x.body)
 			}
 		case *http2.MetaHeadersFrame:
 			r := &http.Request{Method: f.PseudoValue("method"), Header: http.Header{}}
@@ -160,13 +165,13 @@ func (p *peer) handle(h http.HandlerFunc) {
 			}
 			ctx, end := context.WithCancel(context.Background())
 			// More than any upload has pieces: whoever reads frames never waits.
-			now = &exchange{p: p, stream: f.StreamID, write: write, header: http.Header{}, body: make(chan []byte, 1000), ctx: ctx, end: end}
-			now.expects = r.Header.Get("Expect") != ""
+			x := &exchange{p: p, stream: f.StreamID, write: write, header: http.Header{}, body: make(chan []byte, 1000), ctx: ctx, end: end}
+			x.expects = r.Header.Get("Expect") != ""
 			if f.StreamEnded() {
-				close(now.body)
+				close(x.body)
 			}
-			r.Body = now
-			x := now
+			r.Body = x
+			open[f.StreamID] = x
 			handlers.Go(func() { x.answer(h, r.WithContext(ctx)) })
 		}
 	}
@@ -405,7 +410,7 @@ func TestH2COutcomes(t *testing.T) {
 		"goaway instead of 100": {cont, want{timeline.GoAway, timeline.PhaseWrite, 0, 0, true},
 			func(p *peer, s uint32, _ string) { _ = p.WriteGoAway(0, http2.ErrCodeNo, nil); p.rest() }},
 	} {
-		for _, carried := range carriers {
+		for _, carried := range append(slices.Clone(carriers), carrier{"shared", load.Shared, 0}) {
 			t.Run(name+"/"+carried.name, func(t *testing.T) {
 				noRetry(t, c.p, carried, c.want, framed(c.serve))
 			})

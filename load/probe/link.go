@@ -5,6 +5,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -19,7 +20,7 @@ const (
 	afterGoAway = 15 * time.Second
 )
 
-// conn carries one request at a time.
+// conn carries requests: one at a time, unless it is an h2 one.
 type conn interface {
 	// try makes the attempt over this connection, its nth request, and
 	// fills in its sample.
@@ -36,9 +37,12 @@ type link struct {
 	ear   *ear
 	wire  wire   // of ear, or in TLS over it
 	num   uint64 // counts the stream's connections from 1
-	nth   int    // requests so far
 	local string
+	nth   atomic.Int32 // requests so far
+
+	// The keeper's own.
 	since time.Time // idle since
+	uses  int       // requests that are under way
 }
 
 // state looks at an idle connection, without waiting.
@@ -59,8 +63,7 @@ func (s *stream) newLink(w wire) *link {
 
 // take says which connection the attempt is made over.
 func (a *attempt) take(l *link) {
-	l.nth++
-	a.Conn, a.Nth, a.Local = l.num, l.nth, l.local
+	a.Conn, a.Nth, a.Local = l.num, int(l.nth.Add(1)), l.local
 }
 
 // dial opens a connection of the stream's protocol for an attempt, or ends the
@@ -118,23 +121,19 @@ func (c silent) close()                                  { _ = c.ear.Close() }
 
 // keeps says whether connections outlive their attempts, and holds whether they
 // do so without being used again.
-func (s *stream) keeps() bool { return s.pool != nil || s.holds() }
+func (s *stream) keeps() bool { return s.keeper != nil || s.holds() }
 func (s *stream) holds() bool { return s.Profile.Op == load.Idle || s.Profile.Op == load.Mute }
 
 // settle sees to a connection after an attempt.
 func (s *stream) settle(l *link, f fate) {
 	switch {
-	case f == keep && s.pool != nil:
-		s.pool.put(l)
-		return
-	case f == keep && s.keeps():
+	case s.keeper != nil:
+		s.keeper.put(l, f)
+	case f == keep && s.holds():
 		s.held.Go(func() { s.hold(l) })
-		return
+	default:
+		s.leave(l, f)
 	}
-	if s.pool != nil {
-		s.pool.lost()
-	}
-	s.leave(l, f)
 }
 
 // hold keeps an idle connection until its time is over, the peer ends it, or
@@ -144,16 +143,13 @@ func (s *stream) hold(l *link) {
 	defer t.Stop()
 	select {
 	case <-l.ear.stale:
-		s.part(l)
+		s.leave(l, unsent)
 	case <-t.C:
 		s.end(l, whyIdle)
 	case <-s.pacing.Done():
 		s.end(l, whyStop)
 	}
 }
-
-// part leaves an idle connection that can carry nothing more.
-func (s *stream) part(l *link) { s.leave(l, unsent) }
 
 // leave closes a connection, once the peer has ended it if it is about to.
 func (s *stream) leave(l *link, f fate) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The pool's clockwork: what has been idle for maxIdle is closed, as a decent
+// The clockwork of keepers: what has been idle for maxIdle is closed, as a decent
 // client does, and connections that the peer has ended are looked for every
 // sweepEvery (and once more before each use).
 const (
@@ -27,45 +27,85 @@ type fate int
 
 const (
 	drop    fate = iota // it is closed
-	keep                // it goes back to the pool, or is held
+	keep                // it is kept, or held
 	closing             // the peer has said that it closes
 	unsent              // it was gone before a byte of the request was written
 )
 
-// pool holds the idle connections of a stream, used in turn.
+// keeper keeps a stream's connections for more requests.
+type keeper interface {
+	// take gives a connection for one more request. After nil the caller opens
+	// one, and adds it.
+	take() *link
+	// add takes in a connection that its caller has opened and uses; nil: it
+	// could not be opened.
+	add(l *link)
+	// put says what a request that a connection was taken or added for has made
+	// of it.
+	put(l *link, f fate)
+	// close closes what is kept, when nothing is in use any more.
+	close()
+}
+
+// sweeper looks after connections that nobody uses.
+type sweeper struct{ quit, swept chan struct{} }
+
+// sweep begins to look, every sweepEvery.
+func sweep(look func(now time.Time)) sweeper {
+	w := sweeper{quit: make(chan struct{}), swept: make(chan struct{})}
+	go func() {
+		defer close(w.swept)
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-w.quit:
+				return
+			case now := <-tick.C:
+				look(now)
+			}
+		}
+	}()
+	return w
+}
+
+// stop returns when it looks no more. The zero value never does.
+func (w sweeper) stop() {
+	if w.quit != nil {
+		close(w.quit)
+		<-w.swept
+	}
+}
+
+// pool is the keeper of connections that carry one request at a time. They are
+// used in turn.
 type pool struct {
 	least int // while fewer are open, the next attempt opens one
-	// part takes a connection that is over, and end one that is not.
-	part  func(*link)
+	// leave takes a connection that is over, and end one that is not.
+	leave func(l *link, f fate)
 	end   func(l *link, why string)
-	quit  chan struct{}
-	swept chan struct{}
+	sweeper
 
 	mu   sync.Mutex
 	idle []*link // the longest idle first
 	open int     // idle, in use, or being dialled
 }
 
+var _ keeper = (*pool)(nil)
+
 // newPool begins a pool. It is filled so far only that each connection is
 // used every two seconds or more often.
-func newPool(rate float64, part func(*link), end func(l *link, why string)) *pool {
-	p := &pool{
-		least: int(min(maxLeast, math.Ceil(2*rate))),
-		part:  part,
-		end:   end,
-		quit:  make(chan struct{}),
-		swept: make(chan struct{}),
-	}
-	go p.sweep()
+func newPool(rate float64, leave func(*link, fate), end func(l *link, why string)) *pool {
+	p := &pool{least: int(min(maxLeast, math.Ceil(2*rate))), leave: leave, end: end}
+	p.sweeper = sweep(p.look)
 	return p
 }
 
-// take returns the connection that has been idle longest, or nil: then the
-// caller opens one, and ends it by put or lost.
+// take gives the connection that has been idle longest.
 func (p *pool) take() *link {
 	l, over := p.choose()
 	for _, l := range over {
-		p.part(l)
+		p.leave(l, unsent)
 	}
 	return l
 }
@@ -94,8 +134,18 @@ func (p *pool) choose() (l *link, over []*link) {
 	return nil, over
 }
 
-// put gives a connection back after a whole reply.
-func (p *pool) put(l *link) {
+func (p *pool) add(l *link) {
+	if l == nil {
+		p.lost()
+	}
+}
+
+func (p *pool) put(l *link, f fate) {
+	if f != keep {
+		p.lost()
+		p.leave(l, f)
+		return
+	}
 	l.since = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,22 +159,8 @@ func (p *pool) lost() {
 	p.open--
 }
 
-// sweep takes out idle connections that are over, so that the peer hears of it.
-func (p *pool) sweep() {
-	defer close(p.swept)
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.quit:
-			return
-		case now := <-tick.C:
-			p.look(now)
-		}
-	}
-}
-
-// look takes out what is over, or has been idle for too long.
+// look takes out what is over, or has been idle for too long, so that the peer
+// hears of it.
 func (p *pool) look(now time.Time) {
 	var over, old []*link
 	p.mu.Lock()
@@ -142,17 +178,15 @@ func (p *pool) look(now time.Time) {
 	})
 	p.mu.Unlock()
 	for _, l := range over {
-		p.part(l)
+		p.leave(l, unsent)
 	}
 	for _, l := range old {
 		p.end(l, whyIdle)
 	}
 }
 
-// close ends the pool when nothing is in use any more.
 func (p *pool) close() {
-	close(p.quit)
-	<-p.swept
+	p.stop()
 	for _, l := range p.idle {
 		p.end(l, whyStop)
 	}

@@ -187,8 +187,8 @@ func TestSweep(t *testing.T) {
 			}
 		})
 		s, r := unpaced(t, testStream(addr, reused(proto)))
-		p := newPool(0.1, s.part, s.end)
-		s.pool = p
+		p := newPool(0.1, s.leave, s.end)
+		s.keeper = p
 		l := s.dial(t.Context(), &attempt{stream: s})
 		if l == nil {
 			t.Fatal("no connection")
@@ -196,7 +196,7 @@ func TestSweep(t *testing.T) {
 		if p.take() != nil {
 			t.Error("a connection out of nothing")
 		}
-		p.put(l)
+		p.put(l, keep)
 		g.Eventually(left.Load).WithTimeout(patience).Should(gomega.BeEquivalentTo(1))
 		g.Eventually(func() int { p.mu.Lock(); defer p.mu.Unlock(); return p.open }).WithTimeout(patience).Should(gomega.Equal(0))
 		s.stop()
@@ -272,10 +272,13 @@ func TestUnsentTakesAnother(t *testing.T) {
 	} {
 		s, r := idleStream(t, testStream(addr, reused(load.HTTP1)), 1)
 		gone := []*lostInRace{{}, {}}
+		kept := s.keeper.(*pool)
 		for i, c := range gone {
-			s.pool.open++
+			kept.open++
 			e := newEar(quiet{}, &teller{emit: r.emit})
-			s.pool.idle = append(s.pool.idle, &link{conn: c, ear: e, wire: e, num: uint64(100 + i), nth: 5, local: "x"})
+			l := &link{conn: c, ear: e, wire: e, num: uint64(100 + i), local: "x"}
+			l.nth.Store(5)
+			kept.idle = append(kept.idle, l)
 		}
 		s.opened.Store(200)
 		s.attempt(timeline.Monotonic(), 1)
@@ -290,7 +293,7 @@ func TestUnsentTakesAnother(t *testing.T) {
 		if !gone[0].closed || !gone[1].closed {
 			t.Error("what was gone stays in the pool")
 		}
-		if n := s.pool.open; addr == up && n != 1 || addr == down && n != 0 {
+		if n := kept.open; addr == up && n != 1 || addr == down && n != 0 {
 			t.Errorf("%d connections counted as open", n)
 		}
 	}

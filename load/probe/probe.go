@@ -59,14 +59,17 @@ func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Re
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
 	}
-	if s.Profile.Conns == load.Reused {
-		st.pool = newPool(s.Profile.Rate, st.part, st.end)
+	switch s.Profile.Conns {
+	case load.Reused:
+		st.keeper = newPool(s.Profile.Rate, st.leave, st.end)
+	case load.Shared:
+		st.keeper = newShared(st.leave, st.end)
 	}
 	go st.run()
 	return st, nil
 }
 
-// newStream makes a stream without its pool.
+// newStream makes a stream without its keeper.
 func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit func(timeline.Record)) (*stream, error) {
 	st := &stream{
 		Stream: s,
@@ -127,10 +130,10 @@ type stream struct {
 
 	prefix   string
 	opened   atomic.Uint64 // connections
-	pool     *pool         // nil: a connection for each request
+	keeper   keeper        // nil: a connection for each request
 	attempts sync.WaitGroup
 	free     atomic.Int32   // goroutines that wait for a turn
-	held     sync.WaitGroup // idle connections that no pool has
+	held     sync.WaitGroup // idle connections that no keeper has
 	parting  sync.WaitGroup // connections that the peer is to end
 	pumps    sync.WaitGroup // of far connections, and what reads their rest
 }
@@ -187,8 +190,8 @@ func (s *stream) hand(t turn, turns <-chan turn) {
 func (s *stream) finish() {
 	s.attempts.Wait()
 	s.held.Wait()
-	if s.pool != nil {
-		s.pool.close()
+	if s.keeper != nil {
+		s.keeper.close()
 	}
 	close(s.ending)
 	s.parting.Wait()
@@ -268,25 +271,26 @@ func (s *stream) carry(ctx context.Context, a *attempt) {
 	for {
 		a.Conn, a.Nth, a.Local, a.Phase = 0, 0, "", timeline.PhaseDial
 		var l *link
-		if s.pool != nil {
-			l = s.pool.take()
+		if s.keeper != nil {
+			l = s.keeper.take()
 		}
-		if l == nil {
-			if l = s.dial(ctx, a); l == nil {
-				if s.pool != nil {
-					s.pool.lost()
-				}
+		if l != nil {
+			a.take(l)
+		} else {
+			l = s.dial(ctx, a)
+			if s.keeper != nil {
+				s.keeper.add(l)
+			}
+			if l == nil {
 				return
 			}
-		} else {
-			a.take(l)
 		}
 		a.Phase = timeline.PhaseWrite
-		fate := l.try(ctx, a, l.nth)
+		fate := l.try(ctx, a, a.Nth)
 		s.settle(l, fate)
-		// A pooled connection that turned out to be gone before a byte of the
+		// A kept connection that turned out to be gone before a byte of the
 		// request was written is no attempt: another one is taken.
-		if fate != unsent || l.nth == 1 {
+		if fate != unsent || a.Nth == 1 {
 			return
 		}
 	}

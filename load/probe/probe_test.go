@@ -33,7 +33,10 @@ import (
 func TestHealthy(t *testing.T) {
 	noLeaks(t)
 	for _, proto := range overHTTP {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
+		for _, conns := range anyConns {
+			if conns == load.Shared && !isH2(proto) {
+				continue
+			}
 			for _, op := range []load.Op{load.Get, load.Slow, load.Chunked, load.Upload, load.Post, load.Continue} {
 				if inTLS(proto) && op != load.Get && op != load.Upload {
 					continue // TLS makes no difference to what a body is
@@ -75,6 +78,9 @@ func TestHealthy(t *testing.T) {
 						if s.Nth > 1 {
 							reused++
 						}
+						if isH2(proto) != (s.StreamID%2 == 1) || conns != load.Shared && isH2(proto) && s.StreamID != uint32(2*s.Nth-1) {
+							t.Errorf("stream: %s", text(s))
+						}
 						if (s.Nth == 1) != (s.Dial != 0) {
 							t.Errorf("dial: %s", text(s))
 						}
@@ -89,7 +95,7 @@ func TestHealthy(t *testing.T) {
 							t.Errorf("last or saturated: %s", text(s))
 						}
 					}
-					if conns == load.New && reused > 0 || conns == load.Reused && reused == 0 {
+					if conns == load.New && reused > 0 || conns != load.New && reused == 0 {
 						t.Errorf("%d of %d samples on a reused connection", reused, len(samples))
 					}
 				})
@@ -425,7 +431,8 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Addr = "echo:80" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Addr = "127.0.0.1:0" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2"]`},
-		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused"]`},
+		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused" "shared"]`},
+		{func(s *load.Stream) { s.Profile.Conns = load.Shared }, `want one of ["h2c" "h2"]`},
 		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "post" "continue" "grpc-unary" "grpc-server" "grpc-bidi" "idle" "websocket" "half-header" "belated" "ahead" "talk" "hear" "mute" "lookup" "check"]`},
 		{func(s *load.Stream) { s.Profile.Protocol = load.DNS }, `want one of ["http1" "h2c" "https1" "h2"]`},
 		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Conns = load.Reused }, `want one of ["new"]`},

@@ -277,7 +277,7 @@ func ended(t testing.TB, h load.Handle) {
 }
 
 // unpaced is a stream that nobody paces: each attempt is the test's own. It has
-// no pool.
+// no keeper.
 func unpaced(t testing.TB, s load.Stream) (*stream, *recording) {
 	t.Helper()
 	var r recording
@@ -294,13 +294,15 @@ func unpaced(t testing.TB, s load.Stream) (*stream, *recording) {
 }
 
 // idleStream is one that ends with the test. Its pool opens so many connections
-// before it uses one again, and is not swept.
+// before it uses one again, and no keeper is swept.
 func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
 	t.Helper()
 	st, r := unpaced(t, s)
-	if s.Profile.Conns == load.Reused {
-		st.pool = &pool{least: least, part: st.part, end: st.end, quit: make(chan struct{}), swept: make(chan struct{})}
-		close(st.pool.swept)
+	switch s.Profile.Conns {
+	case load.Reused:
+		st.keeper = &pool{least: least, leave: st.leave, end: st.end}
+	case load.Shared:
+		st.keeper = &shared{leave: st.leave, end: st.end}
 	}
 	t.Cleanup(func() { st.stop(); st.finish() })
 	return st, r
@@ -313,7 +315,7 @@ func inTurn(t testing.TB, s load.Stream, least, n int, between func(p *pool)) []
 	st, r := idleStream(t, s, least)
 	for i := range n {
 		if i > 0 {
-			between(st.pool)
+			between(st.keeper.(*pool))
 		}
 		st.attempt(timeline.Monotonic(), int64(i))
 	}

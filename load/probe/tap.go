@@ -15,7 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
-// tap listens on an h2 connection that carries one stream at a time.
+// tap listens on an h2 connection.
 type tap struct {
 	net.Conn
 	ear *ear
@@ -23,45 +23,32 @@ type tap struct {
 	mu      sync.Mutex
 	in, out frames
 	sight   sight
+	next    *passage // whose HEADERS are written next
+	open    map[uint32]*passage
 }
 
-// sight is what a tap has seen so far.
+// sight is what a tap has seen of its connection so far.
 type sight struct {
-	lastOut uint32 // highest stream whose HEADERS were written
-	sentID  uint32 // stream that was last ended by the client
-	sentAt  time.Duration
-	firstID uint32 // stream that was last answered
-	firstAt time.Duration
-
-	goAway    bool
-	lastID    uint32 // the GOAWAY's last stream ID, the lowest so far
-	resetID   uint32 // stream that was last reset by the peer
-	resetCode http2.ErrCode
-	err       error // that reading or writing ended with
-	left      bool  // the ClientConn would close
+	goAway bool
+	lastID uint32 // the GOAWAY's last stream ID, the lowest so far
+	err    error  // that reading or writing ended with
+	left   bool   // the ClientConn would close
 }
 
-// sent is when the request was written to its end, or 0.
-func (s sight) sent(id uint32) time.Duration {
-	if s.sentID != id {
-		return 0
-	}
-	return s.sentAt
-}
-
-// first is when the first HEADERS of the answer had arrived, or 0.
-func (s sight) first(id uint32) time.Duration {
-	if s.firstID != id {
-		return 0
-	}
-	return s.firstAt
+// passage is what a tap has seen of one stream so far.
+type passage struct {
+	id    uint32        // 0: not a byte of it was written
+	sent  time.Duration // the request was written to its end; 0: it was not
+	first time.Duration // the first HEADERS of the answer had arrived; 0: none has
+	reset bool          // by the peer
+	code  http2.ErrCode // of that
 }
 
 // over says that no further stream should be begun.
 func (s sight) over() bool { return s.goAway || s.err != nil || s.left }
 
 func newTap(nc net.Conn, e *ear) *tap {
-	t := &tap{Conn: nc, ear: e}
+	t := &tap{Conn: nc, ear: e, open: map[uint32]*passage{}}
 	t.out.skip = len(http2.ClientPreface)
 	return t
 }
@@ -70,6 +57,30 @@ func (t *tap) seen() sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sight
+}
+
+// of is what was seen of a stream, and of its connection.
+func (t *tap) of(p *passage) (passage, sight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *p, t.sight
+}
+
+// begin says whose HEADERS are the next to be written.
+func (t *tap) begin(p *passage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next = p
+}
+
+// forget ends the interest in a stream.
+func (t *tap) forget(p *passage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next == p {
+		t.next = nil
+	}
+	delete(t.open, p.id)
 }
 
 func (t *tap) Read(p []byte) (int, error) {
@@ -116,22 +127,25 @@ func (t *tap) ended(err error) {
 func (t *tap) written(f frame) {
 	switch f.kind {
 	case http2.FrameHeaders:
-		t.sight.lastOut = max(t.sight.lastOut, f.stream)
+		if t.next != nil {
+			t.next.id = f.stream
+			t.open[f.stream], t.next = t.next, nil
+		}
 	case http2.FrameData:
 	default:
 		return
 	}
 	// The flag has the same bit in both kinds.
-	if f.flags.Has(http2.FlagDataEndStream) {
-		t.sight.sentID, t.sight.sentAt = f.stream, timeline.Monotonic()
+	if p := t.open[f.stream]; p != nil && f.flags.Has(http2.FlagDataEndStream) {
+		p.sent = timeline.Monotonic()
 	}
 }
 
 func (t *tap) received(f frame) {
 	switch f.kind {
 	case http2.FrameHeaders:
-		if t.sight.firstID != f.stream {
-			t.sight.firstID, t.sight.firstAt = f.stream, timeline.Monotonic()
+		if p := t.open[f.stream]; p != nil && p.first == 0 {
+			p.first = timeline.Monotonic()
 		}
 	case http2.FrameGoAway:
 		if len(f.payload) < 8 {
@@ -149,9 +163,11 @@ func (t *tap) received(f frame) {
 		if len(f.payload) < 4 {
 			return
 		}
-		t.sight.resetID = f.stream
-		t.sight.resetCode = http2.ErrCode(binary.BigEndian.Uint32(f.payload))
-		t.ear.tell(timeline.FrameReset, "id", strconv.FormatUint(uint64(f.stream), 10), "code", t.sight.resetCode.String())
+		code := http2.ErrCode(binary.BigEndian.Uint32(f.payload))
+		if p := t.open[f.stream]; p != nil {
+			p.reset, p.code = true, code
+		}
+		t.ear.tell(timeline.FrameReset, "id", strconv.FormatUint(uint64(f.stream), 10), "code", code.String())
 	}
 }
 

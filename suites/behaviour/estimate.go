@@ -65,7 +65,7 @@ func (s Scenario) ending() time.Duration {
 	var left time.Duration
 	for _, p := range s.Traffic {
 		takes := lasts(p)
-		if p.Conns == load.Reused {
+		if p.Conns != load.New {
 			// One more may be begun on a connection before its client is told.
 			takes += min(takes, 2*time.Second)
 		}

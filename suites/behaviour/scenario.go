@@ -187,10 +187,10 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 		switch {
 		case p.Takes > 0:
 			sum += rate * costSlow
-		case p.Conns == load.Reused:
-			sum += rate * costReused
-		default:
+		case p.Conns == load.New:
 			sum += rate * costNew
+		default:
+			sum += rate * costReused
 		}
 	}
 	return math.Round(sum*100) / 100
@@ -206,7 +206,7 @@ func sightings(own []load.Profile, of []Behaviour) []load.Profile {
 
 // sighting is traffic that surely shows a death, without starving anybody.
 // What takes time has so much in flight that some of it is at the victim,
-// whatever one of three a Service chose; short requests on reused connections,
+// whatever one of three a Service chose; short requests on kept connections,
 // and very long ones, get a stand-in (assertions.StandIn).
 func sighting(ps []load.Profile) []load.Profile {
 	const inflight = 12
@@ -219,7 +219,7 @@ func sighting(ps []load.Profile) []load.Profile {
 		if p.Path == load.Direct {
 			p.Rate = min(p.Rate, 5) // each target has its own, and every one dies, for a second at least
 		}
-		if longer, short := assertions.StandInOp(string(p.Op)); short && p.Conns == load.Reused {
+		if longer, short := assertions.StandInOp(string(p.Op)); short && p.Conns != load.New {
 			out = append(out, p)
 			p.Op, p.Takes, p.Rate = load.Op(longer), assertions.StandInTakes, 0
 		}

@@ -43,12 +43,12 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 10},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.ServerStream, Rate: 3, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Unary, Rate: 10},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.ServerStream, Rate: 3, Takes: 3 * time.Second},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second},
 		// Of so many some cross the GOAWAY on each instance.
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 40, Delay: behaviour.RaceDelay},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second, Delay: behaviour.RaceDelay},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Unary, Rate: 40, Delay: behaviour.RaceDelay},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second, Delay: behaviour.RaceDelay},
 	},
 	Checks:     []assertions.Check{assertions.CallsSayTheirEnd()},
 	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage},

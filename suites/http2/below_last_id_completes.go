@@ -35,10 +35,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: 3 * time.Second},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Slow, Rate: 6, Takes: 3 * time.Second},
+		{Path: load.Direct, Protocol: load.H2, Conns: load.Shared, Op: load.Slow, Rate: 4, Takes: 3 * time.Second},
 	},
 	Checks:     []assertions.Check{assertions.BelowLastCompletes()},
-	BrokenBy:   []spec.Fault{gateway.GoAwayDrops},
+	BrokenBy:   []spec.Fault{gateway.GoAwayDrops, gateway.EndsWithFirst},
 	Resolution: 60 * time.Millisecond,
 })

@@ -35,7 +35,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: []load.Profile{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25},
 		{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Get, Rate: 15},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
 	},
 	Checks:     []assertions.Check{assertions.GoAwayNeverRises()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayRises},

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
 	},
 	Checks:     []assertions.Check{assertions.RacingStreams()},
 	BrokenBy:   []spec.Fault{gateway.StrandsRacing},

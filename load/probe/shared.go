@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// sharedConns is how many connections carry all requests of a stream that shares
+// them, while both are well. A gRPC channel and a browser have one: with a second
+// one a peer that ends one of them can be told from a peer that ends all.
+const sharedConns = 2
+
+// shared is the keeper of connections that carry many requests at once. Nobody
+// waits for a connection that another request is opening: while there is none, each
+// opens its own, and what is too many has nothing to do and goes.
+type shared struct {
+	// leave takes a connection that is over, and end one that is not.
+	leave func(l *link, f fate)
+	end   func(l *link, why string)
+	sweeper
+
+	mu    sync.Mutex
+	links []*link // that can take another request, the oldest first
+	open  int     // these, and what is being dialled
+	turn  int
+}
+
+var _ keeper = (*shared)(nil)
+
+func newShared(leave func(*link, fate), end func(l *link, why string)) *shared {
+	p := &shared{leave: leave, end: end}
+	p.sweeper = sweep(p.look)
+	return p
+}
+
+// take gives one of the oldest connections, in turn.
+func (p *shared) take() *link {
+	l, over := p.choose()
+	for _, l := range over {
+		p.leave(l, unsent)
+	}
+	return l
+}
+
+// choose is take, and returns what is over and not in use.
+func (p *shared) choose() (l *link, over []*link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	over = p.sort()
+	if len(p.links) == 0 || p.open < sharedConns {
+		p.open++
+		return nil, over
+	}
+	l = p.links[p.turn%min(sharedConns, len(p.links))]
+	p.turn++
+	l.uses++
+	return l, over
+}
+
+// sort takes out what is over, and returns what of it is not in use: of the rest the
+// last request takes care. What has come and is not read yet has a reader.
+func (p *shared) sort() (over []*link) {
+	p.links = slices.DeleteFunc(p.links, func(l *link) bool {
+		if l.state() != stale {
+			return false
+		}
+		if l.uses == 0 {
+			over = append(over, l)
+		}
+		p.open--
+		return true
+	})
+	return over
+}
+
+func (p *shared) add(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l == nil {
+		p.open--
+		return
+	}
+	l.uses = 1
+	p.links = append(p.links, l)
+}
+
+func (p *shared) put(l *link, f fate) {
+	if p.last(l, f) {
+		if f == keep {
+			f = unsent
+		}
+		p.leave(l, f)
+	}
+}
+
+// last notes the end of a request, and says whether it was the last one of a
+// connection that takes no more.
+func (p *shared) last(l *link, f fate) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.uses--
+	l.since = time.Now()
+	i := slices.Index(p.links, l)
+	if i >= 0 && f != keep {
+		p.links = slices.Delete(p.links, i, i+1)
+		p.open--
+		i = -1
+	}
+	return i < 0 && l.uses == 0
+}
+
+// look takes out what is over, or has been idle for too long, so that the peer
+// hears of it.
+func (p *shared) look(now time.Time) {
+	p.mu.Lock()
+	over := p.sort()
+	var old []*link
+	p.links = slices.DeleteFunc(p.links, func(l *link) bool {
+		if l.uses > 0 || now.Sub(l.since) <= maxIdle {
+			return false
+		}
+		old = append(old, l)
+		p.open--
+		return true
+	})
+	p.mu.Unlock()
+	for _, l := range over {
+		p.leave(l, unsent)
+	}
+	for _, l := range old {
+		p.end(l, whyIdle)
+	}
+}
+
+func (p *shared) close() {
+	p.stop()
+	for _, l := range p.links {
+		p.end(l, whyStop)
+	}
+}
