@@ -12,8 +12,8 @@ import (
 // lost something, and n requests of which lost were lost, at 95%.
 func BoundsOf(k, affected, n, lost int) *spec.Bounds {
 	return &spec.Bounds{
-		Terminations: k, Affected: affected, PerTermination: upper(affected, k),
-		Requests: n, Lost: lost, PerRequest: upper(lost, n),
+		Terminations: k, Affected: affected, PerTermination: upper(affected, k), PerTerminationAtLeast: lower(affected, k),
+		Requests: n, Lost: lost, PerRequest: upper(lost, n), PerRequestAtLeast: lower(lost, n),
 	}
 }
 
@@ -40,6 +40,14 @@ func upper(x, n int) float64 {
 		}
 	}
 	return hi
+}
+
+// lower is the 95% lower bound of such a proportion: the upper one of its opposite.
+func lower(x, n int) float64 {
+	if n <= 0 || x <= 0 {
+		return 0
+	}
+	return 1 - upper(max(n-x, 0), n)
 }
 
 // binomialCDF is P(X <= x) for X ~ B(n, p), 0 < p < 1.

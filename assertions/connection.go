@@ -194,10 +194,27 @@ func (k connection) goAways() []goAway {
 	return out
 }
 
-// streamID is the h2 stream of a request: a client has the odd numbers. What had
-// none would have been the next one, where the connection carries one at a time.
+// streamID is the h2 stream of a request; 0 where it never had one. A client has the
+// odd numbers. Where a connection carries one request at a time it follows from their
+// order, which is all that older recordings have.
 func streamID(s timeline.Sample) uint64 {
-	return uint64(cmp.Or(s.StreamID, uint32(2*max(s.Nth, 1)-1)))
+	if s.StreamID == 0 && word(s, 2) != "shared" {
+		return 2*uint64(max(s.Nth, 1)) - 1
+	}
+	return uint64(s.StreamID)
+}
+
+// unopened says whether a request ended before it had a stream, as far as anybody
+// knows.
+func unopened(s timeline.Sample) bool {
+	switch s.Phase {
+	case timeline.PhaseDial, timeline.PhaseTLS:
+		return true
+	case timeline.PhaseWrite:
+		return s.Sent == 0 && s.StreamID == 0
+	default:
+		return false
+	}
 }
 
 // highestStream is the last stream that the client opened.

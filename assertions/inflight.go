@@ -89,6 +89,17 @@ func (g *gather) unended(s timeline.Sample) {
 	g.doubt("no backend's ledger has the end of a request that the client saw answered (%s)", s.ID)
 }
 
+// unfinished doubts a ledger that has not the end of every request that a client saw
+// answered: what it has not of another one proves nothing.
+func (g *gather) unfinished(tl *timeline.Timeline, whole map[string]bool) {
+	for _, s := range tl.Samples {
+		if !s.Failed() && !whole[s.ID] && !asks(s) && !mute(s) {
+			g.unended(s)
+			return
+		}
+	}
+}
+
 // wholeIDs are the requests that a backend says it ended whole.
 func wholeIDs(tl *timeline.Timeline) map[string]bool {
 	whole := map[string]bool{}

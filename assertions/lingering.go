@@ -48,6 +48,9 @@ func Lingers() Check {
 				}
 				return true
 			})
+			if cut > 0 {
+				g.unfinished(c.Timeline, whole)
+			}
 			g.finding.Cause = "The server closes its socket while bytes of the client are unread in it, or on their way: its kernel answers with an RST, which can take the answer from the client's buffer. Half-close, read to the client's FIN, then close."
 			passed := fmt.Sprintf("all %d ended by FIN or close_notify", total)
 			if cut > 0 {

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,4 +276,28 @@ func TestNothingLostAtGoAway(t *testing.T) {
 			good(s, func(x *timeline.Sample) { x.Saturated = x.Start < 12*sec })
 		}, spec.Inconclusive},
 	})
+}
+
+// What the gateway's own gauge said stands beside what was counted at the same look.
+func TestOwnCount(t *testing.T) {
+	look := func(s *scene, at time.Duration, value string) {
+		for _, peer := range []string{"127.1.2.3:80", "127.1.2.4:80"} {
+			s.event(at, timeline.Sockets, "gw", map[string]string{"peer": peer, "sockets": "1/established/a 2/close-wait/b"})
+		}
+		s.event(at+1, timeline.Gauge, "gw", map[string]string{"gauge": "upstreamPool", "value": value})
+	}
+	s := &scene{}
+	if got := ownCount(&s.tl); got != "" {
+		t.Errorf("without a gauge: %q", got)
+	}
+	look(s, sec, "9")
+	look(s, 2*sec, "4")
+	s.event(3*sec, timeline.Sockets, "gw", map[string]string{"peer": "127.1.2.3:80", "sockets": ""})
+	if got, want := ownCount(&s.tl), "had 4 sockets to all of its backends, and its own gauge said 4"; !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.event(4*sec, timeline.Gauge, "gw", map[string]string{"gauge": "upstreamPool", "error": "status 503"})
+	if got := ownCount(&s.tl); !strings.Contains(got, "status 503") {
+		t.Errorf("unread: %q", got)
+	}
 }

@@ -81,9 +81,35 @@ func EvictsPool() Check {
 			if longest > 0 {
 				passed += fmt.Sprintf("; the last one was seen at exit + %s", ms(longest))
 			}
-			return g.conclude(passed, fmt.Sprintf("%s held %s after the exit and longer", plural(kept, "socket was", "sockets were"), evictWithin))
+			own := ownCount(c.Timeline)
+			return g.conclude(passed+own, fmt.Sprintf("%s held %s after the exit and longer%s", plural(kept, "socket was", "sockets were"), evictWithin, own))
 		},
 	}
+}
+
+// ownCount says what the gateway's own gauge of its pool said at the last look, beside
+// what was counted; "" where it has none.
+func ownCount(tl *timeline.Timeline) string {
+	said := tl.EventsOf(timeline.Gauge, "")
+	if len(said) == 0 {
+		return ""
+	}
+	last := said[len(said)-1]
+	if why := last.Attrs["error"]; why != "" {
+		return "; its own gauge could not be read at the last look: " + why
+	}
+	var at time.Duration
+	counted := 0
+	for _, e := range tl.EventsOf(timeline.Sockets, last.Subject) {
+		if e.At > last.At {
+			break
+		}
+		if e.At != at {
+			at, counted = e.At, 0
+		}
+		counted += len(sockets(e))
+	}
+	return fmt.Sprintf("; at the last look %s had %s to all of its backends, and its own gauge said %s", last.Name, plural(counted, "socket", "sockets"), last.Attrs["value"])
 }
 
 // looksAt are the looks at sockets to an instance's address.

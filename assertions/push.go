@@ -123,13 +123,13 @@ type link struct {
 }
 
 // keptConns judges that the kept connections that were in use just before the
-// first push are used again after the last: a client uses its pool in turn. It
-// says how many they were.
+// first push are used again after the last: a client uses its pool in turn, where
+// it shares none. It says how many they were.
 func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
 	for _, s := range c.Timeline.Samples {
-		if !onKeptConns(s) || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+		if word(s, 2) != "reused" || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
 		l := link{s.Stream, s.Conn}

@@ -191,6 +191,10 @@ const (
 	// word for each: its inode, its state and its own address, with / between).
 	Sockets EventKind = "sockets"
 
+	// Gauge: a number that an instance tells about itself, whenever it was read.
+	// Attrs: gauge, and value, or error where it could not be read.
+	Gauge EventKind = "gauge"
+
 	// ConnTold: the instance told the other side of a connection that it ends: by
 	// GOAWAY, or by its FIN where it was the first to close. Attrs: conn (its number
 	// at the instance), by (ToldByGoAway, ToldByFIN), protocol (http1, h2), peer.

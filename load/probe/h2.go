@@ -101,10 +101,11 @@ func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage, nth i
 	p, seen := c.tap.of(of)
 	gone := ctx.Err() != nil && errors.Is(err, ctx.Err())
 	notSent := p.id == 0
-	if notSent && nth > 1 && !gone {
+	// Who shares a connection need not be the first on it that writes.
+	if notSent && (nth > 1 || seen.used) && !gone {
 		return unsent
 	}
-	a.LastOnConn = seen.goAway
+	a.StreamID, a.LastOnConn = p.id, seen.goAway
 	if a.Phase == timeline.PhaseWrite && a.Sent > 0 {
 		a.Phase = timeline.PhaseFirstByte
 	}
@@ -126,6 +127,9 @@ func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage, nth i
 		a.fail(outcome(seen.err), seen.err)
 	default:
 		a.fail(outcome(err), err)
+	}
+	if p.reset && a.stream.Profile.Conns == load.Shared && !seen.over() {
+		return keep // it was one stream of many
 	}
 	return drop
 }

@@ -410,7 +410,7 @@ func TestH2COutcomes(t *testing.T) {
 		"goaway instead of 100": {cont, want{timeline.GoAway, timeline.PhaseWrite, 0, 0, true},
 			func(p *peer, s uint32, _ string) { _ = p.WriteGoAway(0, http2.ErrCodeNo, nil); p.rest() }},
 	} {
-		for _, carried := range append(slices.Clone(carriers), carrier{"shared", load.Shared, 0}) {
+		for _, carried := range carriers {
 			t.Run(name+"/"+carried.name, func(t *testing.T) {
 				noRetry(t, c.p, carried, c.want, framed(c.serve))
 			})

@@ -45,6 +45,13 @@ type link struct {
 	uses  int       // requests that are under way
 }
 
+// reserve takes the place of a stream, where the peer says how many there may be at
+// once (RFC 9113 section 5.1.2), and says whether there was one.
+func (l *link) reserve() bool {
+	c, multiplexed := l.conn.(*h2)
+	return !multiplexed || c.cc == nil || c.cc.ReserveNewRequest()
+}
+
 // state looks at an idle connection, without waiting.
 func (l *link) state() state {
 	st := l.wire.peek()

@@ -290,7 +290,7 @@ func (s *stream) carry(ctx context.Context, a *attempt) {
 		s.settle(l, fate)
 		// A kept connection that turned out to be gone before a byte of the
 		// request was written is no attempt: another one is taken.
-		if fate != unsent || a.Nth == 1 {
+		if fate != unsent {
 			return
 		}
 	}

@@ -25,7 +25,8 @@ type shared struct {
 	mu    sync.Mutex
 	links []*link // that can take another request, the oldest first
 	open  int     // these, and what is being dialled
-	turn  int
+	short int     // requests that came while one was missing
+	next  int     // which of the oldest is used next
 }
 
 var _ keeper = (*shared)(nil)
@@ -36,7 +37,8 @@ func newShared(leave func(*link, fate), end func(l *link, why string)) *shared {
 	return p
 }
 
-// take gives one of the oldest connections, in turn.
+// take gives one of the oldest connections, in turn. Where one of them is missing,
+// every other request opens it, and the rest goes on over what is there.
 func (p *shared) take() *link {
 	l, over := p.choose()
 	for _, l := range over {
@@ -50,14 +52,34 @@ func (p *shared) choose() (l *link, over []*link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	over = p.sort()
-	if len(p.links) == 0 || p.open < sharedConns {
+	if p.open < sharedConns {
+		p.short++
+	}
+	if p.open >= sharedConns || p.short%2 == 0 {
+		l = p.pick()
+	}
+	if l == nil {
 		p.open++
 		return nil, over
 	}
-	l = p.links[p.turn%min(sharedConns, len(p.links))]
-	p.turn++
 	l.uses++
 	return l, over
+}
+
+// pick is the next of the oldest connections that has room for a stream, or else any
+// that has.
+func (p *shared) pick() *link {
+	n := min(sharedConns, len(p.links))
+	p.next++
+	for i := range p.links {
+		if i < n {
+			i = (p.next + i) % n
+		}
+		if p.links[i].reserve() {
+			return p.links[i]
+		}
+	}
+	return nil
 }
 
 // sort takes out what is over, and returns what of it is not in use: of the rest the
@@ -84,6 +106,7 @@ func (p *shared) add(l *link) {
 		return
 	}
 	l.uses = 1
+	l.reserve()
 	p.links = append(p.links, l)
 }
 

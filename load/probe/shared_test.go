@@ -141,8 +141,7 @@ func TestSharedGoAway(t *testing.T) {
 		[]string{fmt.Sprint("goaway code=NO_ERROR last=", last), "fin", "close why=goaway"}))
 }
 
-// A stream that is reset ends alone. Its connection is given up all the same, once
-// the others on it are done.
+// A stream that is reset ends alone, and its connection goes on.
 func TestSharedReset(t *testing.T) {
 	g := noLeaks(t)
 	addr, requests := asking(t)
@@ -154,11 +153,15 @@ func TestSharedReset(t *testing.T) {
 	if s := r.all()[0]; s.Outcome != timeline.StreamReset || s.StreamID != struck.stream || int(s.Conn) != struck.conn {
 		t.Errorf("want stream %d of connection %d reset: %s", struck.stream, struck.conn, text(s))
 	}
+	again := 0
 	for _, a := range begin(t, st, requests, 6, 4) {
 		if a.conn == struck.conn {
-			t.Error("a request went over the connection of a reset one")
+			again++
 		}
 		a.answer()
+	}
+	if again == 0 {
+		t.Error("no request went over the connection of a reset one")
 	}
 	for i, a := range open {
 		if i != 2 {
@@ -166,8 +169,76 @@ func TestSharedReset(t *testing.T) {
 		}
 	}
 	st.attempts.Wait()
-	if n := r.count(func(s timeline.Sample) bool { return s.Outcome == timeline.OK }); n != 9 {
+	if n := r.count(func(s timeline.Sample) bool { return s.Outcome == timeline.OK && s.Conn <= sharedConns }); n != 9 {
 		t.Errorf("%d of the 9 others were answered: %v", n, r.all())
+	}
+}
+
+// What one connection has no room for goes over another one, and no connection is given
+// up for it.
+func TestSharedKeepsToTheLimit(t *testing.T) {
+	g := noLeaks(t)
+	addr, requests := asking(t)
+	st, r := idleStream(t, testStream(addr, sharing()), 0)
+	kept := st.keeper.(*shared)
+	// The second one goes over what the first one has opened.
+	open := begin(t, st, requests, 0, 3)
+	open[1].answer()
+	g.Eventually(func() int { return len(r.all()) }).WithTimeout(patience).Should(gomega.Equal(1))
+	open = slices.Delete(open, 1, 2)
+	for _, a := range open {
+		_ = a.p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+	}
+	g.Eventually(func() bool {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		return !slices.ContainsFunc(kept.links, func(l *link) bool { return l.conn.(*h2).cc.State().MaxConcurrentStreams != 1 })
+	}).WithTimeout(patience).Should(gomega.BeTrue())
+	more := begin(t, st, requests, 3, 2)
+	for i, a := range more {
+		if a.conn != sharedConns+1 {
+			t.Errorf("request %d went over connection %d, want a new one for all that have no room", i, a.conn)
+		}
+	}
+	for _, a := range append(open, more...) {
+		a.answer()
+	}
+	st.attempts.Wait()
+	g.Expect(r.count(func(s timeline.Sample) bool { return s.Outcome == timeline.OK })).To(gomega.Equal(5))
+	if n := len(kept.links); n != sharedConns+1 {
+		t.Errorf("%d connections are left, want %d", n, sharedConns+1)
+	}
+}
+
+// gone is a wire whose end has come.
+type gone struct{ wire }
+
+func (gone) peek() state { return stale }
+
+// While what takes one connection's place goes at once, again and again, the other one
+// is used all the same.
+func TestSharedSurvivorIsUsed(t *testing.T) {
+	p := &shared{leave: func(*link, fate) {}}
+	made := func(w wire) *link { return &link{ear: newEar(w, &teller{emit: func(timeline.Record) {}}), wire: w} }
+	survivor := made(quiet{})
+	if p.take() != nil {
+		t.Fatal("a connection out of nothing")
+	}
+	p.add(survivor)
+	p.put(survivor, keep)
+	used := 0
+	for range 20 {
+		l := p.take()
+		if l == nil {
+			l = made(gone{})
+			p.add(l)
+		} else if used++; l != survivor {
+			t.Fatal("took one that was over")
+		}
+		p.put(l, keep)
+	}
+	if used != 10 {
+		t.Errorf("the one that was well was used %d times of 20, want every other time", used)
 	}
 }
 

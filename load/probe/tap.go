@@ -29,6 +29,7 @@ type tap struct {
 
 // sight is what a tap has seen of its connection so far.
 type sight struct {
+	used   bool // a request was written, or begun to be
 	goAway bool
 	lastID uint32 // the GOAWAY's last stream ID, the lowest so far
 	err    error  // that reading or writing ended with
@@ -102,18 +103,19 @@ func (t *tap) Close() error {
 	return nil
 }
 
-// Write looks first: the answer could otherwise be seen before its request.
+// Write looks first: the answer could otherwise be seen before its request. An error
+// is only noted: a ClientConn that hears of one gives all of its streams up, and what
+// answers them may have arrived already. The reader comes to the end behind that.
 func (t *tap) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.out.feed(p, t.written)
 	t.mu.Unlock()
-	n, err := t.Conn.Write(p)
-	if err != nil {
+	if _, err := t.Conn.Write(p); err != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ended(err)
 	}
-	return n, err
+	return len(p), nil
 }
 
 // ended notes what ended the connection, unless it was this side.
@@ -127,6 +129,7 @@ func (t *tap) ended(err error) {
 func (t *tap) written(f frame) {
 	switch f.kind {
 	case http2.FrameHeaders:
+		t.sight.used = true
 		if t.next != nil {
 			t.next.id = f.stream
 			t.open[f.stream], t.next = t.next, nil

@@ -62,7 +62,7 @@ func Bounds(b *spec.Bounds) string {
 	if b.Affected > 0 {
 		lost = "lost something"
 	}
-	share, sure := "at most "+percent(b.PerTermination)+" of terminations do", true
+	share, sure := between(b.PerTerminationAtLeast, b.PerTermination)+" of terminations do", true
 	switch {
 	case b.Affected > 0 && b.Affected == b.Terminations:
 		share, sure = "every one did", false
@@ -73,7 +73,7 @@ func Bounds(b *spec.Bounds) string {
 		thousands(b.Affected), count(b.Terminations, "termination"), lost, share,
 		thousands(b.Lost), count(b.Requests, "request"))
 	if b.PerRequest < 1 {
-		text, sure = text+": at most "+percent(b.PerRequest)+" within these terminations", true
+		text, sure = text+": "+between(b.PerRequestAtLeast, b.PerRequest)+" within these terminations", true
 	}
 	if sure {
 		text += " (with 95% confidence)"
@@ -81,9 +81,21 @@ func Bounds(b *spec.Bounds) string {
 	return text
 }
 
-// percent writes a share as an upper bound: rounded up to two significant
-// digits (three from 10% on), so that it never claims more than was shown.
-func percent(share float64) string {
+// between writes the bounds of a share; a lower one of 0 is none.
+func between(least, most float64) string {
+	if least <= 0 {
+		return "at most " + percent(most)
+	}
+	return rounded(least, false) + " to " + percent(most)
+}
+
+// percent writes a share as an upper bound: rounded up, so that it never claims
+// more than was shown.
+func percent(share float64) string { return rounded(share, true) }
+
+// rounded writes a share with two significant digits (three from 10% on), rounded up
+// or down.
+func rounded(share float64, up bool) string {
 	p := min(share, 1) * 100
 	if p <= 0 || math.IsNaN(p) {
 		return "0%"
@@ -94,8 +106,12 @@ func percent(share float64) string {
 	}
 	decimals := max(0, digits-1-int(math.Floor(math.Log10(p))))
 	unit := math.Pow10(decimals)
-	// The small step back keeps 37.5, which floats hold as 37.50000000001, at 37.5.
-	s := strconv.FormatFloat(math.Ceil(p*unit-1e-9)/unit, 'f', decimals, 64)
+	// The small step keeps 37.5, which floats hold as 37.50000000001, at 37.5.
+	p = math.Floor(p*unit+1e-9) / unit
+	if up {
+		p = math.Ceil(min(share, 1)*100*unit-1e-9) / unit
+	}
+	s := strconv.FormatFloat(p, 'f', decimals, 64)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}

@@ -46,8 +46,8 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	ends := !b.Topology.Behind
 	for _, p := range b.Traffic {
-		p.Protocol = instead(sys, p.Protocol)
-		if !claims(sys, p.Protocol) {
+		asked := p.Protocol
+		if p.Protocol = instead(sys, asked, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" {
 			continue
 		}
 		if ends && !sys.Reference() && b.Topology.Cut && p.Takes > b.Topology.Deadline {
@@ -58,9 +58,14 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		if ends && !sys.Reference() && (p.Op == load.Idle || p.Op == load.Mute) {
 			p.Takes = max(p.Takes, sys.Drain.Timeout.D()+heldLonger)
 		}
-		// What is asked for in both ways is asked once where they are one.
 		if i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() }); i >= 0 {
-			traffic[i].Rate = max(traffic[i].Rate, p.Rate)
+			if version(p.Protocol) == version(asked) {
+				// What is asked for in both ways is asked once where they are one.
+				traffic[i].Rate = max(traffic[i].Rate, p.Rate)
+			} else {
+				// As much in all as it would be in two versions.
+				traffic[i].Rate += p.Rate
+			}
 			continue
 		}
 		traffic = append(traffic, p)
@@ -118,11 +123,32 @@ func claims(sys *system.System, p load.Protocol) bool {
 	return !slices.ContainsFunc(spoken[p], func(f spec.Feature) bool { return !sys.Claims(f) })
 }
 
-// instead is the protocol that is spoken to a system in the place of another:
-// HTTP/2 in TLS where it takes none without.
-func instead(sys *system.System, p load.Protocol) load.Protocol {
-	if p == load.H2C && !claims(sys, p) {
-		return load.H2
+// inPlace are the protocols that are spoken to a system in the place of one that it
+// does not take, those of the same version first.
+var inPlace = map[load.Protocol][]load.Protocol{
+	load.HTTP1: {load.TLS1, load.H2C, load.H2},
+	load.H2C:   {load.H2, load.HTTP1, load.TLS1},
+}
+
+// version is that of HTTP that a protocol speaks.
+func version(p load.Protocol) int {
+	if p == load.H2C || p == load.H2 {
+		return 2
 	}
-	return p
+	return 1
+}
+
+// instead is the protocol that is spoken to a system in the place of another; "" for
+// none. HTTP/2 is spoken in TLS where the system takes none without; and where all HTTP
+// is as good, any that it takes.
+func instead(sys *system.System, p load.Protocol, either bool) load.Protocol {
+	if claims(sys, p) {
+		return p
+	}
+	for _, q := range inPlace[p] {
+		if claims(sys, q) && (either || p == load.H2C && q == load.H2) {
+			return q
+		}
+	}
+	return ""
 }

@@ -222,7 +222,7 @@ func (g *ground) event(e timeline.Event) {
 func (g *ground) backstage(e timeline.Event) {
 	switch e.Kind {
 	case timeline.ProcExit:
-	case timeline.Sockets, timeline.WatchGap:
+	case timeline.Sockets, timeline.Gauge, timeline.WatchGap:
 		if g.ctx.Err() == nil {
 			g.sink.Emit(timeline.Record{Event: &e}, 0)
 		}

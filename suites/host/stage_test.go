@@ -130,6 +130,47 @@ func TestFitInTLS(t *testing.T) {
 	}
 }
 
+// What is about HTTP of any version is asked of each system in the one that it
+// takes, and as much of it.
+func TestFitInOneVersion(t *testing.T) {
+	sys, err := systems.Gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(p load.Protocol, rate float64) load.Profile {
+		return load.Profile{Path: load.Direct, Protocol: p, Conns: load.Reused, Op: load.Get, Rate: rate}
+	}
+	b := behaviour.Behaviour{
+		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.HTTP},
+		Traffic: []load.Profile{in(load.HTTP1, 25), in(load.H2C, 15), in(load.TLS1, 5)},
+	}
+	for name, tc := range map[string]struct {
+		features []spec.Feature
+		want     []load.Profile
+		why      string
+	}{
+		"both":           {[]spec.Feature{spec.HTTP1, spec.H2C, spec.TLS}, b.Traffic, ""},
+		"HTTP/1.1 alone": {[]spec.Feature{spec.HTTP1}, []load.Profile{in(load.HTTP1, 40)}, ""},
+		"HTTP/2 alone":   {[]spec.Feature{spec.H2C}, []load.Profile{in(load.H2C, 40)}, ""},
+		"in TLS alone":   {[]spec.Feature{spec.TLS}, []load.Profile{in(load.TLS1, 40)}, ""},
+		"in TLS, HTTP/2": {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(load.TLS1, 25), in(load.H2, 15)}, ""},
+		"neither":        {[]spec.Feature{spec.TCP}, nil, "claims none of HTTP1, H2C and TLS"},
+	} {
+		vendor := *sys
+		vendor.Features = tc.features
+		got, why := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
+		if tc.why != "" {
+			if !strings.Contains(why, tc.why) {
+				t.Errorf("%s: %q, want %q", name, why, tc.why)
+			}
+			continue
+		}
+		if why != "" || !slices.Equal(got.Traffic, tc.want) {
+			t.Errorf("%s: %q, %v, want %v", name, why, got.Traffic, tc.want)
+		}
+	}
+}
+
 func TestUnfit(t *testing.T) {
 	plain, err := systems.Gateway()
 	if err != nil {

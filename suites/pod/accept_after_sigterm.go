@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	}},
 	Profile: spec.Core,
 	Labels:  []string{"core"},
-	Needs:   []spec.Feature{spec.Services, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "SIGTERM and the pod's removal from the service network start at the same time and race each other. Until every node has the new endpoints, clients still dial the pod: whoever finds a closed listener sees a refused connection.",
 	Causes: "The process closes its listener or exits in its SIGTERM handler, as most frameworks' \"graceful shutdown\" does by default.",

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "429 Too Many Requests: the eviction is not currently allowed because of the configured PodDisruptionBudget.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A rollout is tested daily; the node upgrade at night that drains every node is not. A drain that holds for one way out and not for another fails when nobody looks, and a tool that deletes where it should evict takes away more pods at once than the application can spare.",
 	Causes: "Draining that a deployment pipeline does beforehand instead of the pod itself. Node maintenance by `kubectl drain --disable-eviction`, or by scripts that delete pods. No PodDisruptionBudget, or one that matches no pod.",

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "After the grace period for the Pod expires, the kubelet forcefully terminates the local Pod.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "Some requests outlive every grace period: a large download, a long poll. Nothing can save them, but nothing else must be lost with them: an app that can't finish everything must still finish what it can, and its end must not harm other pods or leave an endpoint behind.",
 	Causes: "A drain that closes all connections as soon as its own short timeout ends. An exit at SIGTERM. A supervisor in the container that kills its child early. An app that does not hear SIGTERM and takes on work until it is killed.",

@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	}},
 	Profile: spec.Core,
 	Labels:  []string{"core"},
-	Needs:   []spec.Feature{spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.HTTP},
 
 	Why:    "A download that is cut, an upload that is dropped half-way or a request that was accepted and never answered is lost work, and for what is not idempotent nobody knows whether it was done. (New connections within P are another matter: see pod.accept-after-sigterm.)",
 	Causes: "The process exits at SIGTERM, or its shutdown closes connections instead of waiting for the requests on them; sometimes replies are waited for and uploads are not.",

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Kubelet ensures that pods follow the normal pod termination process during the node shutdown.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C, spec.NodeShutdown},
+	Needs:   []spec.Feature{spec.Pods, spec.HTTP, spec.NodeShutdown},
 
 	Why:    "A reclaimed spot instance, a cloud's scaling group and a plain `poweroff` end a node before anybody has drained it. No pod is deleted first, and each ends as Failed: it gets SIGTERM, and the node's time, which may be shorter than its own grace period. An app that waits for a deletionTimestamp is cut off, and its clients lose what was in flight.",
 	Causes: "A drain that something outside the pod begins when it sees a deletionTimestamp. shutdownGracePeriod left at 0, where the node then kills everything at once, or shorter than the drain.",

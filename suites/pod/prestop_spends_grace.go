@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The Pod's termination grace period countdown begins before the `PreStop` hook is executed, so regardless of the outcome of the handler, the container will eventually terminate within the Pod's termination grace period.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Pods, spec.HTTP},
 
 	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. An app that counts the whole of it from SIGTERM is killed in the middle of its work, but only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",
 	Causes: "A preStop sleep that was added later, with terminationGracePeriodSeconds left as it was. A shutdown timeout in the app that equals the grace period. A hook script whose error ends the process.",

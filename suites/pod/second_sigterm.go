@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "If the kubelet or the container runtime's management service is restarted while waiting for processes to terminate, the cluster retries from the start including the full original grace period.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.HTTP},
 
 	Why:    "SIGTERM can come twice: the kubelet or the container runtime restarts in mid drain and begins anew; a drain without a deletion fails its liveness probe; a preStop script sends one too. An app that takes the second for \"now, at once\" drops what it promised to finish at the first.",
 	Causes: "A signal handler that exits on the second signal, as controller-runtime's SetupSignalHandler and many command line frameworks do for an impatient Ctrl-C. A handler that is taken away after the first signal, so that the default action kills the process.",

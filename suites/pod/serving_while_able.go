@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	}},
 	Profile: spec.Core,
 	Labels:  []string{"core"},
-	Needs:   []spec.Feature{spec.Services, spec.HTTP1},
+	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "When all endpoints of a Service terminate, the service network falls back to those that still say `serving`. A pod that cuts its readiness at SIGTERM takes this last resort away although it could serve; one whose listener goes while it still says `serving` invites connections that it refuses. KEP-1669 leaves a pod free to fail readiness at SIGTERM. This rule is stricter: a pod that still accepts should still say so, or its clients are refused when it is the last one.",
 	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives; a listener that closes at SIGTERM, before any probe can fail; or a readiness probe on another port than the one that serves, which outlives it.",

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "A configuration push that changes nothing drains nothing.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "GitOps controllers and control planes push the same configuration again and again, at every sync and every restart of their own. If each push ends connections or replaces pods, the system drains all day long, and nobody knows where the latency spikes come from.",
 	Causes: "A template that a chart renders anew each time (a timestamp, a random value, the order of a list), a hash over metadata that configures nothing, a proxy that swaps its listeners at each push without comparing.",

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "existing pods and services should continue to work normally, unless they depend on the Kubernetes API",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.ControlPlane},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP, spec.ControlPlane},
 
 	Why:    "Control planes are upgraded while applications are rolled out, and a managed one restarts when its provider likes. A pod that is on its way out has all it needs on its own node: if its drain leans on the API server, each upgrade of the control plane costs requests.",
 	Causes: "A process that closes its listener at SIGTERM (then the control plane has nothing to do with it); a preStop hook or a sidecar that asks the API server whether its endpoint is gone; a service network that drops endpoints, or rewrites all of them, when its watch breaks.",

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "`.spec.strategy.rollingUpdate.maxUnavailable` is an optional field that specifies the maximum number of Pods that can be unavailable during the update process.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A service is sized so that a certain number of pods carries the load. One moment with fewer overloads those that are left, and that is the moment at which requests fail: an average over the rollout does not show it.",
 	Causes: "A Deployment that was left at the default of 25% unavailable, or to which a chart or an operator gave another strategy than was planned for; new pods that lose their readiness again; something else that deletes pods during the rollout.",

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The service will have the ready pod added to it at the beginning of minReadySeconds, but the deployment will pause before it feels like that pod is truly available as far as the deployment or statefulset update is concerned.",
 	}},
 	Profile: spec.Core,
-	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "minReadySeconds is the knob that paces a rollout: it gives a new pod time under real traffic before the next old pod goes. Without traffic in that time a bad version is not noticed until the old pods are gone, and then all clients meet it. If old pods are deleted before the time is over, the pause protects nobody.",
 	Causes: "A controller of one's own that writes EndpointSlices by availability instead of readiness; a mesh or a load balancer controller that registers pods late; a deployment tool that deletes old pods as soon as the new ones are ready.",

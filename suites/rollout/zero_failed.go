@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	}},
 	Profile: spec.Core,
 	Labels:  []string{"core"},
-	Needs:   []spec.Feature{spec.Services, spec.HTTP1, spec.H2C},
+	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "This is what people mean by a zero-downtime deployment, and what nearly nobody measures: every request, on new and on reused connections, from the first SIGTERM to the last exit and P after it. One that fails is an error that a user sees; a POST that runs twice may charge a customer twice.",
 	Causes: "Anything that the other behaviours test: a listener that closes at SIGTERM, work that is cut, idle connections closed under a request, readiness that comes before the pod can serve, a service network that takes longer than the pod accepts.",

@@ -50,6 +50,9 @@ type Feature string
 
 // The features of this version.
 const (
+	// HTTP: any of the four ways that HTTP is asked for. It is needed, and not
+	// claimed: what a system does not take in one version, it is sent in the other.
+	HTTP  Feature = "HTTP"
 	HTTP1 Feature = "HTTP1"
 	H2C   Feature = "H2C"
 	// TLS: HTTP/1.1 in TLS, and HTTP/2 by ALPN where HTTP2 is claimed too.
@@ -244,10 +247,14 @@ type Bounds struct {
 	// PerTermination is the upper bound of the share of terminations that
 	// lose something: 3/k when none did, Clopper-Pearson otherwise.
 	PerTermination float64 `json:"perTermination"`
+	// PerTerminationAtLeast is the lower bound of that share; 0 when none did.
+	PerTerminationAtLeast float64 `json:"perTerminationAtLeast,omitempty"`
 	// Requests is n, and Lost how many of them were lost.
 	Requests int `json:"requests"`
 	Lost     int `json:"lost"`
 	// PerRequest is the upper bound of the loss rate within these k
 	// terminations: 3/n when none was lost.
 	PerRequest float64 `json:"perRequest"`
+	// PerRequestAtLeast is the lower bound of that rate; 0 when none was lost.
+	PerRequestAtLeast float64 `json:"perRequestAtLeast,omitempty"`
 }

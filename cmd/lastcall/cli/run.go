@@ -82,8 +82,8 @@ func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceRepo
 made for the run and removed after it; a cluster of that --name that is up
 already is used if it is what the flags ask for, and left running. With --stage
 cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
-its own. With --stage host no cluster is needed and no container engine: what is
-ended are processes on this machine.
+its own. With --stage host no cluster is needed, no container engine and no root,
+which would add nothing: what is ended are processes on this machine.
 
 On a cluster, the app that is ended is the suite's own: what is judged is the
 cluster around it. On the host it is the suite's reference. With --system FILE

@@ -25,7 +25,9 @@ func newSystem() *cobra.Command {
 		Short: "Write and check the file that describes a system under test",
 		Long: `A system file says how a proxy or a server is started, where it listens, what it
 can do, and how its own documentation ends it. With it the suite runs on that
-system: lastcall run --stage host --system FILE.`,
+system: as processes of this machine, lastcall run --stage host --system FILE; and
+as pods, where it has a cluster part, lastcall run --stage kind --system FILE
+(lastcall system image makes the image that needs no registry).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -163,15 +165,9 @@ func imageOf(s *system.System) (programimage.Options, error) {
 	if err != nil {
 		return programimage.Options{}, err
 	}
-	o := programimage.Options{Ref: s.Cluster.Images[0]}
+	o := programimage.Options{Ref: s.Cluster.Images[0], StopSignal: "SIG" + s.StopSignal()}
 	if o.Program, err = exec.LookPath(sample.Command[0]); err != nil {
 		return programimage.Options{}, fmt.Errorf("host.command: %w (%s)", err, cmp.Or(s.Host.Needs, "install it"))
-	}
-	for _, step := range s.Terminate {
-		if step.Signal != "" {
-			o.StopSignal = "SIG" + step.Signal
-			break
-		}
 	}
 	return o, nil
 }
