@@ -385,6 +385,12 @@ func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
 	if err != nil {
 		return env, fmt.Errorf("the nodes: %w", err)
 	}
+	env.Images = []v1alpha1.Image{{Ref: s.cfg.Image}}
+	if s.cfg.System != nil && s.cfg.System.Cluster != nil {
+		for _, ref := range s.cfg.System.Cluster.Images {
+			env.Images = append(env.Images, v1alpha1.Image{Ref: ref})
+		}
+	}
 	for _, n := range nodes.Items {
 		info := n.Status.NodeInfo
 		role := "worker"
@@ -404,13 +410,12 @@ func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
 			}
 		}
 		for _, image := range n.Status.Images {
-			if slices.Contains(image.Names, s.cfg.Image) && len(env.Images) == 0 {
-				env.Images = append(env.Images, v1alpha1.Image{Ref: s.cfg.Image, Digest: digestOf(image.Names)})
+			for i, used := range env.Images {
+				if slices.Contains(image.Names, used.Ref) {
+					env.Images[i].Digest = cmp.Or(used.Digest, digestOf(image.Names))
+				}
 			}
 		}
-	}
-	if len(env.Images) == 0 {
-		env.Images = []v1alpha1.Image{{Ref: s.cfg.Image}}
 	}
 	return env, nil
 }
