@@ -44,6 +44,7 @@ const heldLonger = 5 * time.Second
 
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
+	var rates [][2]float64 // of traffic, by the version that is asked for
 	ends := !b.Topology.Behind
 	for _, p := range b.Traffic {
 		asked := p.Protocol
@@ -58,17 +59,16 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		if ends && !sys.Reference() && (p.Op == load.Idle || p.Op == load.Mute) {
 			p.Takes = max(p.Takes, sys.Drain.Timeout.D()+heldLonger)
 		}
-		if i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() }); i >= 0 {
-			if version(p.Protocol) == version(asked) {
-				// What is asked for in both ways is asked once where they are one.
-				traffic[i].Rate = max(traffic[i].Rate, p.Rate)
-			} else {
-				// As much in all as it would be in two versions.
-				traffic[i].Rate += p.Rate
-			}
-			continue
+		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() })
+		if i < 0 {
+			i = len(traffic)
+			traffic, rates = append(traffic, p), append(rates, [2]float64{})
 		}
-		traffic = append(traffic, p)
+		// What is asked for with TLS and without is asked once where they are one; and
+		// as much in all in one version as it would be in two.
+		of := &rates[i][version(asked)-1]
+		*of = max(*of, p.Rate)
+		traffic[i].Rate = rates[i][0] + rates[i][1]
 	}
 	if !ends {
 		return b.Carry(traffic)
