@@ -80,9 +80,9 @@ func (k connection) way() time.Duration { return delay(k.first()) }
 // left is when the peer sent what its client was told at an instant.
 func (k connection) left(told time.Duration) time.Duration { return told - k.way() }
 
-// pooled says whether the connection is kept for more requests, and silent
-// whether it is kept to say nothing.
-func (k connection) pooled() bool { return onKeptConns(k.first()) }
+// pooled says whether the connection is kept and used in turn, and silent whether it
+// is kept to say nothing. Of those that are shared some may be neither.
+func (k connection) pooled() bool { return word(k.first(), 2) == "reused" }
 func (k connection) silent() bool { return word(k.first(), 3) == "idle" }
 
 func (k connection) number() uint64 { return k.first().Conn }

@@ -51,7 +51,7 @@ func TestRacingStreams(t *testing.T) {
 		}, spec.Pass},
 		{"lost, but there before the GOAWAY was sent", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
-			race(s, told-3*far, "max", lost(timeline.Closed, told))
+			race(s, told-2*far-atOnce-1, "max", lost(timeline.Closed, told))
 		}, spec.Pass},
 		{"without delay nothing crosses", RacingStreams(), func(s *scene) {
 			times(12, func(i time.Duration) { s.dial("h2c/reused/get").ask(9*sec+i).ask(crossing).goAway(told, "max") })

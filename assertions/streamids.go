@@ -147,7 +147,7 @@ func BelowLastCompletes() Check {
 					}
 					last := lowest(said)
 					for _, s := range k.samples {
-						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || crossed(k, s, said[0]) || turnedAway(s) {
+						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || near(k, s, said[0]) || turnedAway(s) {
 							continue
 						}
 						if cutShort(s) && outlasts(c, t, s) {

@@ -13,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -155,6 +157,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 	if why := Lacks(b); why != "" {
 		return b, why
 	}
+	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
 	sys := s.subject(b.Topology)
 	for _, need := range b.Needs {
 		if need == spec.Services {
@@ -238,7 +241,12 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 
 // has says whether a fault can be switched on here.
 func (s *Stage) has(f spec.Fault) bool {
-	return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
+	switch {
+	case fixtures.Has(disrupt.Faults(), f):
+		return f == disrupt.KillMisses // of its own disrupter's
+	default:
+		return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
+	}
 }
 
 // Close removes what the stage made.
