@@ -92,12 +92,21 @@ func (g *gather) unended(s timeline.Sample) {
 // unfinished doubts a ledger that has not the end of every request that a client saw
 // answered: what it has not of another one proves nothing.
 func (g *gather) unfinished(tl *timeline.Timeline, whole map[string]bool) {
+	if missing := unaccounted(tl, whole); len(missing) > 0 {
+		g.unended(missing[0])
+	}
+}
+
+// unaccounted are the requests that a client saw answered and that are not among those
+// that a ledger has, wherever in the recording.
+func unaccounted(tl *timeline.Timeline, has map[string]bool) []timeline.Sample {
+	var out []timeline.Sample
 	for _, s := range tl.Samples {
-		if !s.Failed() && !whole[s.ID] && !asks(s) && !mute(s) {
-			g.unended(s)
-			return
+		if !s.Failed() && !has[s.ID] && !asks(s) && !mute(s) {
+			out = append(out, s)
 		}
 	}
+	return out
 }
 
 // wholeIDs are the requests that a backend says it ended whole.

@@ -52,7 +52,7 @@ func RacingStreams() Check {
 							continue
 						}
 						all++
-						if !s.Saturated && crossed(k, s, said[0]) {
+						if !s.Saturated && crossed(k, s, said[0], 0) {
 							sound++
 						}
 						switch {
@@ -86,15 +86,14 @@ func RacingStreams() Check {
 	}
 }
 
-// crossed says whether a stream was on its way when a GOAWAY was: it had left
-// when the client was told, and reached the server after the GOAWAY was sent.
-func crossed(k connection, s timeline.Sample, a goAway) bool { return crosses(k, s, a, 0) }
-
 // near says whether a stream crossed a GOAWAY, or may have: what lies in buffers while
 // either side waits for a processor is on its way too.
-func near(k connection, s timeline.Sample, a goAway) bool { return crosses(k, s, a, atOnce) }
+func near(k connection, s timeline.Sample, a goAway) bool { return crossed(k, s, a, atOnce) }
 
-func crosses(k connection, s timeline.Sample, a goAway, waits time.Duration) bool {
+// crossed says whether a stream was on its way when a GOAWAY was: it had left
+// when the client was told, and reached the server after the GOAWAY was sent. waits is
+// how long it may have lain in buffers besides.
+func crossed(k connection, s timeline.Sample, a goAway, waits time.Duration) bool {
 	if unopened(s) {
 		return false
 	}

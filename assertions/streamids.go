@@ -3,7 +3,6 @@
 package assertions
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -104,16 +103,8 @@ func AboveLastUnprocessed() Check {
 // saw answered, wherever in the recording: what such a ledger does not say of another
 // request proves nothing.
 func (g *gather) unbegun(tl *timeline.Timeline, begun map[string]bool) {
-	missing, first := 0, ""
-	for _, s := range tl.Samples {
-		if s.Failed() || begun[s.ID] || asks(s) || mute(s) {
-			continue
-		}
-		missing++
-		first = cmp.Or(first, s.ID)
-	}
-	if missing > 0 {
-		g.doubt("%s no beginning in any backend's ledger (the first: %s): it has a hole, or its tail is missing", plural(missing, "answered request has", "answered requests have"), first)
+	if missing := unaccounted(tl, begun); len(missing) > 0 {
+		g.doubt("%s no beginning in any backend's ledger (the first: %s): it has a hole, or its tail is missing", plural(len(missing), "answered request has", "answered requests have"), missing[0].ID)
 	}
 }
 

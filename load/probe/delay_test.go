@@ -116,7 +116,7 @@ func tried(ctx context.Context, s *stream, l *link) (*attempt, fate) {
 	a := &attempt{stream: s}
 	a.take(l)
 	a.ID, a.Start, a.Phase = fmt.Sprint("tried-", a.Nth), timeline.Monotonic(), timeline.PhaseWrite
-	return a, l.try(ctx, a, a.Nth)
+	return a, l.try(ctx, a)
 }
 
 // Every operation takes as many trips as it has.

@@ -177,7 +177,7 @@ func TestEndingsInAPool(t *testing.T) {
 				e.over()
 			})
 			st, r := unpaced(t, testStream(addr, reused(proto)))
-			st.keeper = &pool{least: 1, leave: st.leave, end: st.end}
+			st.keeper = &pool{stock: stock{leave: st.leave, end: st.end}, least: 1}
 			st.attempt(timeline.Monotonic(), 0)
 			close(begin)
 			want := []string{"fin"}

@@ -111,7 +111,7 @@ type reply struct {
 	err   error
 }
 
-func (c *h1) try(ctx context.Context, a *attempt, _ int) fate {
+func (c *h1) try(ctx context.Context, a *attempt) fate {
 	c.asked.Store(true)
 	deadline, _ := ctx.Deadline()
 	if err := c.nc.SetDeadline(deadline); err != nil {

@@ -47,7 +47,7 @@ func (c *h2) close() {
 	_ = c.nc.Close()
 }
 
-func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
+func (c *h2) try(ctx context.Context, a *attempt) fate {
 	if c.err != nil {
 		a.fail(outcome(c.err), c.err)
 		return drop
@@ -77,7 +77,7 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 	now, _ := c.tap.of(&p)
 	a.StreamID, a.Sent, a.First = now.id, now.sent, now.first
 	if err != nil {
-		return c.fail(ctx, a, err, &p, nth)
+		return c.fail(ctx, a, err, &p)
 	}
 	if a.stream.Profile.Op == load.Continue {
 		// The first frame was the 100, not the answer.
@@ -86,7 +86,7 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 	err = a.read(resp, false)
 	_ = resp.Body.Close()
 	if err != nil && a.Outcome == "" {
-		return c.fail(ctx, a, err, &p, nth)
+		return c.fail(ctx, a, err, &p)
 	}
 	now, seen := c.tap.of(&p)
 	a.Sent, a.LastOnConn = now.sent, seen.goAway
@@ -97,12 +97,12 @@ func (c *h2) try(ctx context.Context, a *attempt, nth int) fate {
 }
 
 // fail classifies an error by what was on the wire.
-func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage, nth int) fate {
+func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage) fate {
 	p, seen := c.tap.of(of)
 	gone := ctx.Err() != nil && errors.Is(err, ctx.Err())
 	notSent := p.id == 0
 	// Who shares a connection need not be the first on it that writes.
-	if notSent && (nth > 1 || seen.used) && !gone {
+	if notSent && (a.Nth > 1 || seen.used) && !gone {
 		return unsent
 	}
 	a.StreamID, a.LastOnConn = p.id, seen.goAway

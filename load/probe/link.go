@@ -22,9 +22,8 @@ const (
 
 // conn carries requests: one at a time, unless it is an h2 one.
 type conn interface {
-	// try makes the attempt over this connection, its nth request, and
-	// fills in its sample.
-	try(ctx context.Context, a *attempt, nth int) fate
+	// try makes the attempt over this connection, and fills in its sample.
+	try(ctx context.Context, a *attempt) fate
 	// drain sees to it that what comes is read from here on, up to the
 	// connection's end. It says whether it can.
 	drain() bool
@@ -122,9 +121,9 @@ func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 // silent is a connection that carries nothing: its handshake has failed.
 type silent struct{ ear *ear }
 
-func (c silent) try(context.Context, *attempt, int) fate { return drop }
-func (c silent) drain() bool                             { return true }
-func (c silent) close()                                  { _ = c.ear.Close() }
+func (c silent) try(context.Context, *attempt) fate { return drop }
+func (c silent) drain() bool                        { return true }
+func (c silent) close()                             { _ = c.ear.Close() }
 
 // keeps says whether connections outlive their attempts, and holds whether they
 // do so without being used again.

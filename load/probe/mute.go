@@ -17,7 +17,7 @@ type mute struct {
 
 // try is over as soon as the connection stands. What the peer says on it is of
 // no interest, and how it ends is told.
-func (c mute) try(_ context.Context, a *attempt, _ int) fate {
+func (c mute) try(_ context.Context, a *attempt) fate {
 	c.ear.rest(c.run)
 	a.Phase = timeline.PhaseDone
 	a.Outcome = timeline.OK

@@ -249,9 +249,9 @@ func TestPoolRecovers(t *testing.T) {
 // the request.
 type lostInRace struct{ closed bool }
 
-func (c *lostInRace) try(context.Context, *attempt, int) fate { return unsent }
-func (c *lostInRace) drain() bool                             { return false }
-func (c *lostInRace) close()                                  { c.closed = true }
+func (c *lostInRace) try(context.Context, *attempt) fate { return unsent }
+func (c *lostInRace) drain() bool                        { return false }
+func (c *lostInRace) close()                             { c.closed = true }
 
 // quiet is a wire that nothing comes over.
 type quiet struct{ wire }
@@ -278,7 +278,7 @@ func TestUnsentTakesAnother(t *testing.T) {
 			e := newEar(quiet{}, &teller{emit: r.emit})
 			l := &link{conn: c, ear: e, wire: e, num: uint64(100 + i), local: "x"}
 			l.nth.Store(5)
-			kept.idle = append(kept.idle, l)
+			kept.links = append(kept.links, l)
 		}
 		s.opened.Store(200)
 		s.attempt(timeline.Monotonic(), 1)

@@ -286,7 +286,7 @@ func (s *stream) carry(ctx context.Context, a *attempt) {
 			}
 		}
 		a.Phase = timeline.PhaseWrite
-		fate := l.try(ctx, a, a.Nth)
+		fate := l.try(ctx, a)
 		s.settle(l, fate)
 		// A kept connection that turned out to be gone before a byte of the
 		// request was written is no attempt: another one is taken.

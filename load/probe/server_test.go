@@ -300,9 +300,9 @@ func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
 	st, r := unpaced(t, s)
 	switch s.Profile.Conns {
 	case load.Reused:
-		st.keeper = &pool{least: least, leave: st.leave, end: st.end}
+		st.keeper = &pool{stock: stock{leave: st.leave, end: st.end}, least: least}
 	case load.Shared:
-		st.keeper = &shared{leave: st.leave, end: st.end}
+		st.keeper = &shared{stock: stock{leave: st.leave, end: st.end}}
 	}
 	t.Cleanup(func() { st.stop(); st.finish() })
 	return st, r
@@ -340,7 +340,7 @@ func awaitIdle(t testing.TB, p *pool, want state) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		var other []state
-		for _, l := range p.idle {
+		for _, l := range p.links {
 			if s := l.state(); s != want {
 				other = append(other, s)
 			}

@@ -4,7 +4,6 @@ package probe
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -17,23 +16,16 @@ const sharedConns = 2
 // waits for a connection that another request is opening: while there is none, each
 // opens its own, and what is too many has nothing to do and goes.
 type shared struct {
-	// leave takes a connection that is over, and end one that is not.
-	leave func(l *link, f fate)
-	end   func(l *link, why string)
-	sweeper
-
-	mu    sync.Mutex
-	links []*link // that can take another request, the oldest first
-	open  int     // these, and what is being dialled
-	short int     // requests that came while one was missing
-	next  int     // which of the oldest is used next
+	stock     // its links are the oldest first, and may be in use
+	short int // requests that came while one was missing
+	next  int // which of the oldest is used next
 }
 
 var _ keeper = (*shared)(nil)
 
 func newShared(leave func(*link, fate), end func(l *link, why string)) *shared {
-	p := &shared{leave: leave, end: end}
-	p.sweeper = sweep(p.look)
+	p := &shared{stock: stock{leave: leave, end: end}}
+	p.sweep()
 	return p
 }
 
@@ -41,9 +33,7 @@ func newShared(leave func(*link, fate), end func(l *link, why string)) *shared {
 // every other request opens it, and the rest goes on over what is there.
 func (p *shared) take() *link {
 	l, over := p.choose()
-	for _, l := range over {
-		p.leave(l, unsent)
-	}
+	p.part(over)
 	return l
 }
 
@@ -82,29 +72,13 @@ func (p *shared) pick() *link {
 	return nil
 }
 
-// sort takes out what is over, and returns what of it is not in use: of the rest the
-// last request takes care. What has come and is not read yet has a reader.
-func (p *shared) sort() (over []*link) {
-	p.links = slices.DeleteFunc(p.links, func(l *link) bool {
-		if l.state() != stale {
-			return false
-		}
-		if l.uses == 0 {
-			over = append(over, l)
-		}
-		p.open--
-		return true
-	})
-	return over
-}
-
 func (p *shared) add(l *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if l == nil {
-		p.open--
+		p.lost()
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	l.uses = 1
 	l.reserve()
 	p.links = append(p.links, l)
@@ -133,34 +107,4 @@ func (p *shared) last(l *link, f fate) bool {
 		i = -1
 	}
 	return i < 0 && l.uses == 0
-}
-
-// look takes out what is over, or has been idle for too long, so that the peer
-// hears of it.
-func (p *shared) look(now time.Time) {
-	p.mu.Lock()
-	over := p.sort()
-	var old []*link
-	p.links = slices.DeleteFunc(p.links, func(l *link) bool {
-		if l.uses > 0 || now.Sub(l.since) <= maxIdle {
-			return false
-		}
-		old = append(old, l)
-		p.open--
-		return true
-	})
-	p.mu.Unlock()
-	for _, l := range over {
-		p.leave(l, unsent)
-	}
-	for _, l := range old {
-		p.end(l, whyIdle)
-	}
-}
-
-func (p *shared) close() {
-	p.stop()
-	for _, l := range p.links {
-		p.end(l, whyStop)
-	}
 }

@@ -218,7 +218,7 @@ func (gone) peek() state { return stale }
 // While what takes one connection's place goes at once, again and again, the other one
 // is used all the same.
 func TestSharedSurvivorIsUsed(t *testing.T) {
-	p := &shared{leave: func(*link, fate) {}}
+	p := &shared{stock: stock{leave: func(*link, fate) {}}}
 	made := func(w wire) *link { return &link{ear: newEar(w, &teller{emit: func(timeline.Record) {}}), wire: w} }
 	survivor := made(quiet{})
 	if p.take() != nil {
@@ -280,7 +280,7 @@ func TestSharedEnds(t *testing.T) {
 // any more, and goes.
 func TestSharedSurplusGoes(t *testing.T) {
 	var gone []*link
-	p := &shared{end: func(l *link, _ string) { gone = append(gone, l) }}
+	p := &shared{stock: stock{end: func(l *link, _ string) { gone = append(gone, l) }}}
 	var links []*link
 	for range 5 {
 		if l := p.take(); l != nil {

@@ -43,7 +43,7 @@ func (c *talk) close() {
 }
 
 // try does not say a byte before the server has.
-func (c *talk) try(ctx context.Context, a *attempt, _ int) fate {
+func (c *talk) try(ctx context.Context, a *attempt) fate {
 	a.Want = a.stream.form.bytes
 	a.Phase = timeline.PhaseFirstByte
 	deadline, _ := ctx.Deadline()

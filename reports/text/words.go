@@ -107,11 +107,11 @@ func rounded(share float64, up bool) string {
 	decimals := max(0, digits-1-int(math.Floor(math.Log10(p))))
 	unit := math.Pow10(decimals)
 	// The small step keeps 37.5, which floats hold as 37.50000000001, at 37.5.
-	p = math.Floor(p*unit+1e-9) / unit
+	whole := math.Floor(p*unit + 1e-9)
 	if up {
-		p = math.Ceil(min(share, 1)*100*unit-1e-9) / unit
+		whole = math.Ceil(p*unit - 1e-9)
 	}
-	s := strconv.FormatFloat(p, 'f', decimals, 64)
+	s := strconv.FormatFloat(whole/unit, 'f', decimals, 64)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}

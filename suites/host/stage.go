@@ -241,12 +241,10 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 
 // has says whether a fault can be switched on here.
 func (s *Stage) has(f spec.Fault) bool {
-	switch {
-	case fixtures.Has(disrupt.Faults(), f):
-		return f == disrupt.KillMisses // of its own disrupter's
-	default:
-		return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
+	if fixtures.Has(disrupt.Faults(), f) {
+		return f == disrupt.KillMisses // the one that its own disrupter has
 	}
+	return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
 }
 
 // Close removes what the stage made.

@@ -88,33 +88,22 @@ func TestFitOfAVendor(t *testing.T) {
 	}
 }
 
-// Who takes HTTP/2 in TLS only is asked for it there, once.
-func TestFitInTLS(t *testing.T) {
+// fitted is the traffic that a system with some features gets of a behaviour, or why
+// it gets none.
+type fitted struct {
+	features []spec.Feature
+	want     []load.Profile
+	why      string
+}
+
+// judgeFits puts a behaviour to systems with other features.
+func judgeFits(t *testing.T, b behaviour.Behaviour, cases map[string]fitted) {
+	t.Helper()
 	sys, err := systems.Gateway()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25}
-	other := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 5}
-	secure := plain
-	secure.Protocol, secure.Rate = load.H2, 15
-	b := behaviour.Behaviour{
-		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.H2C},
-		Traffic: []load.Profile{plain, secure, other},
-	}
-	both := plain
-	both.Protocol = load.H2
-	otherInTLS := other
-	otherInTLS.Protocol = load.H2
-	for name, tc := range map[string]struct {
-		features []spec.Feature
-		want     []load.Profile
-		why      string
-	}{
-		"both":    {[]spec.Feature{spec.H2C, spec.TLS, spec.HTTP2}, b.Traffic, ""},
-		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{both, otherInTLS}, ""},
-		"neither": {[]spec.Feature{spec.HTTP1, spec.TLS}, nil, "does not claim H2C"},
-	} {
+	for name, tc := range cases {
 		vendor := *sys
 		vendor.Features = tc.features
 		got, why := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
@@ -130,13 +119,30 @@ func TestFitInTLS(t *testing.T) {
 	}
 }
 
+// Who takes HTTP/2 in TLS only is asked for it there, once.
+func TestFitInTLS(t *testing.T) {
+	plain := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25}
+	other := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 5}
+	secure := plain
+	secure.Protocol, secure.Rate = load.H2, 15
+	b := behaviour.Behaviour{
+		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.H2C},
+		Traffic: []load.Profile{plain, secure, other},
+	}
+	both := plain
+	both.Protocol = load.H2
+	otherInTLS := other
+	otherInTLS.Protocol = load.H2
+	judgeFits(t, b, map[string]fitted{
+		"both":    {[]spec.Feature{spec.H2C, spec.TLS, spec.HTTP2}, b.Traffic, ""},
+		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{both, otherInTLS}, ""},
+		"neither": {[]spec.Feature{spec.HTTP1, spec.TLS}, nil, "does not claim H2C"},
+	})
+}
+
 // What is about HTTP of any version is asked of each system in the one that it
 // takes, and as much of it.
 func TestFitInOneVersion(t *testing.T) {
-	sys, err := systems.Gateway()
-	if err != nil {
-		t.Fatal(err)
-	}
 	in := func(p load.Protocol, rate float64) load.Profile {
 		return load.Profile{Path: load.Direct, Protocol: p, Conns: load.Reused, Op: load.Get, Rate: rate}
 	}
@@ -144,31 +150,14 @@ func TestFitInOneVersion(t *testing.T) {
 		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.HTTP},
 		Traffic: []load.Profile{in(load.HTTP1, 25), in(load.H2C, 15), in(load.TLS1, 5)},
 	}
-	for name, tc := range map[string]struct {
-		features []spec.Feature
-		want     []load.Profile
-		why      string
-	}{
+	judgeFits(t, b, map[string]fitted{
 		"both":           {[]spec.Feature{spec.HTTP1, spec.H2C, spec.TLS}, b.Traffic, ""},
 		"HTTP/1.1 alone": {[]spec.Feature{spec.HTTP1}, []load.Profile{in(load.HTTP1, 40)}, ""},
 		"HTTP/2 alone":   {[]spec.Feature{spec.H2C}, []load.Profile{in(load.H2C, 40)}, ""},
 		"in TLS alone":   {[]spec.Feature{spec.TLS}, []load.Profile{in(load.TLS1, 40)}, ""},
 		"in TLS, HTTP/2": {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(load.TLS1, 25), in(load.H2, 15)}, ""},
 		"neither":        {[]spec.Feature{spec.TCP}, nil, "claims none of HTTP1, H2C and TLS"},
-	} {
-		vendor := *sys
-		vendor.Features = tc.features
-		got, why := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
-		if tc.why != "" {
-			if !strings.Contains(why, tc.why) {
-				t.Errorf("%s: %q, want %q", name, why, tc.why)
-			}
-			continue
-		}
-		if why != "" || !slices.Equal(got.Traffic, tc.want) {
-			t.Errorf("%s: %q, %v, want %v", name, why, got.Traffic, tc.want)
-		}
-	}
+	})
 }
 
 func TestUnfit(t *testing.T) {
