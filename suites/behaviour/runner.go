@@ -258,12 +258,13 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	// Who stands, and who has ended, gives back what it took for that.
 	type freed struct {
-		cores float64
-		ended bool
+		cores, risen float64
+		ended        bool
 	}
 	given := make(chan freed)
 	waiting := r.run.Plan
 	free, running := r.run.Cores, 0
+	rising := 0.0         // what those will take that have not their load yet
 	var changed time.Time // when the last one began, or ended
 	for n := 0; len(waiting) > 0 || running > 0; {
 		if ctx.Err() != nil {
@@ -273,7 +274,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			waiting = nil
 		}
 		i := r.cfg.Price.next(waiting, n == 0, free, running, func(s Scenario) bool {
-			return running == 0 || r.room(s, r.run.Cores, changed)
+			return running == 0 || r.room(s, r.run.Cores-rising, changed)
 		})
 		if i >= 0 {
 			s, number := waiting[i], n+1
@@ -283,12 +284,13 @@ func (r *Recorder) recordAll(ctx context.Context) {
 				goesUp, stands = r.run.Cores, r.run.Cores
 			}
 			free -= goesUp
+			rising += stands
 			running++
 			n++
 			changed = time.Now()
 			wg.Go(func() {
 				var once sync.Once
-				up := func() { once.Do(func() { given <- freed{cores: goesUp - stands} }) }
+				up := func() { once.Do(func() { given <- freed{cores: goesUp - stands, risen: stands} }) }
 				r.record(ctx, s, number, up)
 				close(r.done[s.Name])
 				up()
@@ -306,6 +308,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 		select {
 		case f := <-given:
 			free += f.cores
+			rising -= f.risen
 			if f.ended {
 				running--
 				changed = time.Now()
@@ -316,8 +319,9 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// room says whether the machine, of so many cores for what runs side by side, has the
-// time for one scenario more, by what it has used since another one began or ended.
+// room says whether the machine, of so many cores for what runs side by side and has
+// its load, has the time for one scenario more, by what it has used since another one
+// began or ended.
 func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 	busy, known, enough := r.stolen.busy(since)
 	_, stands := r.cfg.Price.takes(s)
