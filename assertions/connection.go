@@ -257,7 +257,7 @@ func standing(c Case, t Termination, protocols []string) []connection {
 			if f.Kind == timeline.FrameClose {
 				return f.At < begin
 			}
-			return k.left(f.At) < begin && f.Kind != timeline.FrameReset
+			return k.left(f.At) < begin && f.Kind != timeline.FrameReset && f.Kind != timeline.FramePing
 		})
 	})
 }

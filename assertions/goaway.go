@@ -121,7 +121,8 @@ func FinalGoAway() Check {
 		Floors:   []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := 0
+			wrong, asked := 0, 0
+			var slowest time.Duration
 			total := g.overConnections(c, what, standing, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 || said[0].last != maxStreamID {
@@ -131,11 +132,18 @@ func FinalGoAway() Check {
 				if known && !ok {
 					wrong++
 				}
+				if took, pinged := k.answeredPing(said[0].at, said[len(said)-1].at); pinged {
+					asked++
+					slowest = max(slowest, took)
+				}
 				return known
 			})
 			g.finding.Cause = "The server closes when it has no stream left and says no more: a client whose request crossed the close can't know that it was never seen."
-			return g.conclude(
-				fmt.Sprintf("a second GOAWAY named the real last stream ID on all %d connections", total),
+			passed := fmt.Sprintf("a second GOAWAY named the real last stream ID on all %d connections", total)
+			if asked > 0 {
+				passed += fmt.Sprintf("; on %d of them the server sent a PING between the two, and had its answer from the client within %s and the path's delay", asked, ms(slowest))
+			}
+			return g.conclude(passed,
 				fmt.Sprintf("on %d of %s it was missing, too early or no real one", wrong, plural(total, "connection", "connections")))
 		},
 	}
@@ -167,6 +175,20 @@ func (g *gather) final(c Case, t Termination, k connection, said []goAway) (ok, 
 	}
 	g.against(t, end.At, k.last().ID, "%s ended by %s, %s after a first GOAWAY that left all open, and without another", k, whose[end.Kind], ms(end.At-first.at))
 	return false, true
+}
+
+// answeredPing says whether the client answered a PING between two instants, and how
+// long after it had come at most: a server may measure the round trip by it.
+func (k connection) answeredPing(from, to time.Duration) (took time.Duration, ok bool) {
+	for _, f := range k.frames {
+		if f.Kind != timeline.FramePing || f.At < from || f.At > to {
+			continue
+		}
+		if d, err := time.ParseDuration(f.Attrs["answered"]); err == nil {
+			took, ok = max(took, d), true
+		}
+	}
+	return took, ok
 }
 
 // resetOf is the RST_STREAM of a request's stream.

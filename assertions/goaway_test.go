@@ -73,6 +73,10 @@ func TestIdleGetsGoAway(t *testing.T) {
 		{"opened after D", IdleGetsGoAway(), func(s *scene) {
 			times(6, func(i time.Duration) { s.dial(flow).ask(11*sec+i).hear(12*sec, timeline.FrameFIN) })
 		}, spec.Inconclusive},
+		{"is cut within the uncertainty of D", IdleGetsGoAway(), func(s *scene) {
+			s.blurD(2 * sec)
+			times(6, func(i time.Duration) { s.dial(flow).ask(7*sec+i).hear(11*sec, timeline.FrameFIN) })
+		}, spec.Inconclusive},
 	})
 }
 
@@ -122,6 +126,13 @@ func TestFinalGoAway(t *testing.T) {
 	}
 	judgeWire(t, []wireCase{
 		{"a round trip later", FinalGoAway(), two(50*time.Millisecond, "3"), spec.Pass},
+		{"with a PING between them, and one before D", FinalGoAway(), func(s *scene) {
+			h2pool(s, flow, func(k *talk) {
+				k.hear(9*sec+100*time.Millisecond, timeline.FramePing, "answered", "1ms")
+				k.goAway(11*sec, "max").hear(11*sec+40*time.Millisecond, timeline.FramePing, "answered", "2ms")
+				k.goAway(11*sec+50*time.Millisecond, "1").hear(12*sec, timeline.FrameFIN)
+			})
+		}, spec.Pass},
 		{"too early", FinalGoAway(), two(5*time.Millisecond, "3"), spec.Fail},
 		{"names what was never opened", FinalGoAway(), two(50*time.Millisecond, "5"), spec.Fail},
 		{"says 2^31-1 again", FinalGoAway(), two(50*time.Millisecond, "max"), spec.Fail},
@@ -136,6 +147,12 @@ func TestFinalGoAway(t *testing.T) {
 		}, spec.Fail},
 		{"one phase", FinalGoAway(), func(s *scene) {
 			h2pool(s, flow, func(k *talk) { k.goAway(11*sec, "1").hear(11*sec, timeline.FrameFIN) })
+		}, spec.Inconclusive},
+		{"too early, within the uncertainty of D", FinalGoAway(), func(s *scene) {
+			s.blurD(2 * sec)
+			times(6, func(i time.Duration) {
+				s.dial(flow).ask(7*sec+i).goAway(11*sec, "max").goAway(11*sec+5*time.Millisecond, "1").hear(12*sec, timeline.FrameFIN)
+			})
 		}, spec.Inconclusive},
 	})
 }

@@ -13,6 +13,9 @@ const (
 	FrameGoAway FrameKind = "goaway"
 	// FrameReset: an HTTP/2 RST_STREAM. Attrs: id, code (its name).
 	FrameReset FrameKind = "rst-stream"
+	// FramePing: an HTTP/2 PING that was answered. Attrs: answered (how long after it
+	// had come the answer was written).
+	FramePing FrameKind = "ping"
 	// FrameCloseNotify: a TLS close_notify.
 	FrameCloseNotify FrameKind = "close-notify"
 	// FrameAlert: any other TLS alert. Attrs: alert.

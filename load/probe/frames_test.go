@@ -76,6 +76,7 @@ func TestEndings(t *testing.T) {
 	const (
 		first  = "goaway code=NO_ERROR last=2147483647"
 		final  = "goaway code=NO_ERROR last=1"
+		ping   = "ping answered"
 		broken = "close why=broken"
 		away   = "close why=goaway"
 	)
@@ -102,15 +103,15 @@ func TestEndings(t *testing.T) {
 		"a ping is answered": {overH2, nil, func(e answeredEnd) {
 			e.settled()
 			_ = e.tcp.CloseWrite()
-		}, []string{"fin", broken}},
+		}, []string{ping, "fin", broken}},
 		"goaway":           {overH2, nil, func(e answeredEnd) { e.goAway(1); _ = e.tcp.CloseWrite() }, []string{final, "fin", away}},
-		"goaway, then rst": {overH2, nil, func(e answeredEnd) { e.goAway(unlimited); e.settled(); reset(e.tcp) }, []string{first, "rst", away}},
+		"goaway, then rst": {overH2, nil, func(e answeredEnd) { e.goAway(unlimited); e.settled(); reset(e.tcp) }, []string{first, ping, "rst", away}},
 		"goaway twice": {overH2, nil, func(e answeredEnd) {
 			e.goAway(unlimited)
 			e.settled() // the client still reads, and answers
 			e.goAway(1)
 			_ = e.tcp.CloseWrite()
-		}, []string{first, final, "fin", away}},
+		}, []string{first, ping, final, "fin", away}},
 		"goaway with an error": {overH2, nil, func(e answeredEnd) {
 			_ = e.WriteGoAway(1, http2.ErrCodeEnhanceYourCalm, []byte("too many"))
 			_ = e.tcp.CloseWrite()
@@ -225,7 +226,7 @@ func TestFramesOfAnAttempt(t *testing.T) {
 			p.settled()
 			_ = p.WriteGoAway(s, http2.ErrCodeNo, nil)
 			_ = p.c.CloseWrite()
-		}, timeline.OK, []string{"goaway code=NO_ERROR last=2147483647", "goaway code=NO_ERROR last=1", "fin", "close why=goaway"}},
+		}, timeline.OK, []string{"goaway code=NO_ERROR last=2147483647", "ping answered", "goaway code=NO_ERROR last=1", "fin", "close why=goaway"}},
 		"no stream is served": {load.Reused, func(p *peer, s uint32, _ string) {
 			_ = p.WriteGoAway(0, http2.ErrCodeNo, nil)
 			_ = p.c.CloseWrite()

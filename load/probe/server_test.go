@@ -211,7 +211,10 @@ func (r *recording) told(conn uint64) []string {
 		}
 		text := string(f.Kind)
 		for _, name := range slices.Sorted(maps.Keys(f.Attrs)) {
-			text += " " + name + "=" + f.Attrs[name]
+			text += " " + name
+			if name != "answered" { // how long that took is another each time
+				text += "=" + f.Attrs[name]
+			}
 		}
 		out = append(out, text)
 	}

@@ -23,7 +23,8 @@ type tap struct {
 	mu      sync.Mutex
 	in, out frames
 	sight   sight
-	next    *passage // whose HEADERS are written next
+	next    *passage        // whose HEADERS are written next
+	pings   []time.Duration // when the peer's PINGs came that are not answered yet
 	open    map[uint32]*passage
 }
 
@@ -135,6 +136,12 @@ func (t *tap) written(f frame) {
 			t.open[f.stream], t.next = t.next, nil
 		}
 	case http2.FrameData:
+	case http2.FramePing:
+		if f.flags.Has(http2.FlagPingAck) && len(t.pings) > 0 {
+			t.ear.tell(timeline.FramePing, "answered", (timeline.Monotonic() - t.pings[0]).String())
+			t.pings = t.pings[1:]
+		}
+		return
 	default:
 		return
 	}
@@ -149,6 +156,10 @@ func (t *tap) received(f frame) {
 	case http2.FrameHeaders:
 		if p := t.open[f.stream]; p != nil && p.first == 0 {
 			p.first = timeline.Monotonic()
+		}
+	case http2.FramePing:
+		if !f.flags.Has(http2.FlagPingAck) {
+			t.pings = append(t.pings, timeline.Monotonic())
 		}
 	case http2.FrameGoAway:
 		if len(f.payload) < 8 {

@@ -30,7 +30,7 @@ type teller struct {
 }
 
 // repeats are the kinds that a connection may have more than one of.
-var repeats = map[timeline.FrameKind]bool{timeline.FrameGoAway: true, timeline.FrameReset: true}
+var repeats = map[timeline.FrameKind]bool{timeline.FrameGoAway: true, timeline.FrameReset: true, timeline.FramePing: true}
 
 // tell tells a frame that was seen just now. attrs are names and values.
 func (t *teller) tell(kind timeline.FrameKind, attrs ...string) {
