@@ -12,7 +12,7 @@ import (
 // Estimate is about how long recording a scenario takes, for people who wait: with
 // the default P, on a machine that has the time.
 func (p Price) Estimate(s Scenario) time.Duration {
-	return p.Up + s.steady() + baselineFor + p.disruption(s) + defaultP + tailFor + s.stop()
+	return p.Up + s.steady() + baselineFor + p.disruption(s) + s.tail(defaultP) + s.stop()
 }
 
 // defaultP is a run's propagation window where nothing else is said.

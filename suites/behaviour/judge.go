@@ -55,8 +55,9 @@ func eachOf(n int, do func(i int) error) error {
 // Judge judges the behaviours of a run one by one while it is recorded. Each
 // history is read once. It is safe for concurrent use.
 type Judge struct {
-	dir string
-	run Run
+	dir  string
+	run  Run
+	over func(scenario string) bool // it is recorded, and its history is whole
 
 	mu   sync.Mutex
 	read map[string]recording
@@ -66,7 +67,7 @@ type Judge struct {
 
 // NewJudge makes a judge of what a recorder records.
 func NewJudge(r *Recorder) *Judge {
-	return &Judge{dir: r.cfg.Dir, run: r.run, read: map[string]recording{}}
+	return &Judge{dir: r.cfg.Dir, run: r.run, over: r.over, read: map[string]recording{}}
 }
 
 // Of judges one behaviour whose own scenario, and the control, were recorded.
@@ -77,25 +78,20 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	about := func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
+	if err := k.readWhat(func(s Scenario) bool { return about(s) || s.Control() || k.over(s.Name) }); err != nil {
+		return v1alpha1.Behaviour{}, err
+	}
 	j := &judgement{fault: k.run.Report.Settings.Fault}
 	own := -1
 	for _, s := range k.run.Plan {
-		mine := slices.Contains(s.Behaviours, id)
-		if !mine && !s.Control() {
+		if !about(s) && !s.Control() {
 			continue
 		}
-		r, seen := k.read[s.Name]
-		if !seen {
-			var err error
-			if r, err = readRecording(k.dir, s, k.run.Report.Settings.P.D()); err != nil {
-				return v1alpha1.Behaviour{}, err
-			}
-			k.read[s.Name] = r
-		}
-		if mine {
+		if about(s) {
 			own, b = len(j.recs), s.recorded(b, k.run.Report.Settings.Profile)
 		}
-		j.recs = append(j.recs, r)
+		j.recs = append(j.recs, k.read[s.Name])
 	}
 	if own < 0 {
 		return v1alpha1.Behaviour{}, fmt.Errorf("the run has no scenario for %s", id)
@@ -104,6 +100,28 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 		k.blind = j.blind()
 	}
 	return j.recs[own].judge(b, k.blind), nil
+}
+
+// readWhat reads the histories of some scenarios that were not read yet. The first
+// behaviour to be judged is mostly one that waited for the last of them: so all are read
+// then, side by side. mu is held.
+func (k *Judge) readWhat(of func(Scenario) bool) error {
+	unread := slices.DeleteFunc(slices.Clone(k.run.Plan), func(s Scenario) bool {
+		_, seen := k.read[s.Name]
+		return seen || !of(s)
+	})
+	read := make([]recording, len(unread))
+	err := eachOf(len(unread), func(i int) (err error) {
+		read[i], err = readRecording(k.dir, unread[i], k.run.Report.Settings.P.D())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, s := range unread {
+		k.read[s.Name] = read[i]
+	}
+	return nil
 }
 
 // recording is one scenario, read back.

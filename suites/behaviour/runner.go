@@ -394,6 +394,13 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	}
 }
 
+// over says whether a scenario's recording has come to its end.
+func (r *Recorder) over(scenario string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[scenario]
+}
+
 func (r *Recorder) fault(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -458,7 +465,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
 	say("recording the tail")
-	if err := disrupt.Pause(ctx, r.cfg.Report.Settings.P.D()+tailFor); err != nil {
+	if err := disrupt.Pause(ctx, s.tail(r.cfg.Report.Settings.P.D())); err != nil {
 		return err
 	}
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
@@ -476,6 +483,15 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 // killsLedger: where requests are cut on purpose both sides can't agree on
 // every ID, so nobody waits for it.
 func (s Scenario) killsLedger() bool { return s.Control() || s.Fault != "" }
+
+// tail is how long the load goes on when the disruption is over. In a control nothing
+// is looked at behind P.
+func (s Scenario) tail(p time.Duration) time.Duration {
+	if s.Control() {
+		return p
+	}
+	return p + tailFor
+}
 
 // longest is how long the longest request of some traffic takes by design.
 func longest(traffic []load.Profile) time.Duration {
