@@ -53,6 +53,10 @@ func TestDeadlineTellsFirst(t *testing.T) {
 		{"the client gave up", DeadlineTellsFirst(), func(s *scene) {
 			long(s, timeline.Timeout, func(k *talk) { k.hear(deadline, timeline.FrameClose, "why", "broken") })
 		}, spec.Inconclusive},
+		{"FIN without a word, within the uncertainty of D", DeadlineTellsFirst(), func(s *scene) {
+			s.blurD(wireExit - wireD)
+			long(s, timeline.Truncated, fin)
+		}, spec.Inconclusive},
 		{"nobody saw the exit", DeadlineTellsFirst(), func(s *scene) {
 			long(s, timeline.Truncated, fin)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit })

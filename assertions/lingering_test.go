@@ -44,6 +44,11 @@ func TestLingers(t *testing.T) {
 			s.dial("http1/reused/slow/30s").ask(12*sec, saysClose, cut(timeline.Reset, 18*sec)).begun(12*sec).hear(18*sec, timeline.FrameRST)
 			s.tl.Ledger = s.tl.Ledger[2:]
 		}, spec.Inconclusive},
+		{"RST after the answer, within the uncertainty of D", Lingers(), func(s *scene) {
+			s.blurD(3 * sec)
+			good(s)
+			s.dial("http1/reused/get").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameRST)
+		}, spec.Inconclusive},
 		{"RST on a connection that said nothing", Lingers(), func(s *scene) {
 			good(s)
 			s.dial("http1/reused/get").ask(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameRST)

@@ -30,6 +30,11 @@ func TestHoldsMinimum(t *testing.T) {
 			s.add(timeline.Sample{Stream: "scout/service/http1/new/get", ID: "scout-1", Conn: 1, Nth: 1, Start: sec, Dial: sec, End: sec + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid})
 		}, spec.Pass},
 		{"accepts for too short", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, wireShut+sec) }, spec.Fail},
+		{"stops to accept within the uncertainty of the minimum's end", HoldsMinimum(), func(s *scene) {
+			s.blurD(sec)
+			s.doors(wireD + minDrain - sec/2)
+			exitAt(s, wireShut+sec)
+		}, spec.Inconclusive},
 		{"leaves too early", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, 12*sec) }, spec.Fail},
 		{"stays although it has none", HoldsMinimum(), func(s *scene) { s.doors(wireShut) }, spec.Fail},
 		{"stays, and nobody knows whether it has one", HoldsMinimum(), func(s *scene) {

@@ -258,6 +258,10 @@ func TestCutIsVisible(t *testing.T) {
 			good(s)
 			s.dial("http1/new/slow/30s").ask(9*sec, cut(timeline.Truncated, deadline)).hear(deadline, timeline.FrameFIN)
 		}, spec.Pass},
+		{"FIN, within the uncertainty of D", CutIsVisible(), func(s *scene) {
+			s.blurD(wireExit - wireD)
+			long(s, 4, timeline.Truncated, timeline.FrameFIN)
+		}, spec.Inconclusive},
 		{"nobody saw the exit", CutIsVisible(), func(s *scene) {
 			long(s, 4, timeline.Truncated, timeline.FrameFIN)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit })

@@ -53,6 +53,10 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max")
 			race(s, told-2*far-atOnce-1, "max", lost(timeline.Closed, told))
 		}, spec.Pass},
+		{"stranded, whenever D was: the GOAWAY says that it is one", RacingStreams(), func(s *scene) {
+			s.blurD(2 * sec)
+			race(s, crossing, "max", lost(timeline.Timeout, told+sec))
+		}, spec.Fail},
 		{"without delay nothing crosses", RacingStreams(), func(s *scene) {
 			times(12, func(i time.Duration) { s.dial("h2c/reused/get").ask(9*sec+i).ask(crossing).goAway(told, "max") })
 		}, spec.Inconclusive},

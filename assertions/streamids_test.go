@@ -32,6 +32,7 @@ func TestGoAwayNeverRises(t *testing.T) {
 		{"rises", GoAwayNeverRises(), series("1", "3"), spec.Fail},
 		{"rises to where it had been", GoAwayNeverRises(), series("max", "1", "max"), spec.Fail},
 		{"none", GoAwayNeverRises(), series(), spec.Inconclusive},
+		{"rises, whenever D was", GoAwayNeverRises(), func(s *scene) { s.blurD(3 * sec); series("1", "3")(s) }, spec.Fail},
 	})
 }
 
@@ -123,6 +124,10 @@ func TestBelowLastCompletes(t *testing.T) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			h2pool(s, "h2c/reused/get/delay=20ms", func(k *talk) { k.ask(11*sec-far, lost(timeline.Timeout, 12*sec)).goAway(11*sec, "3") })
 		}, spec.Pass},
+		{"is cut, whenever D was: the GOAWAY says that it is one", BelowLastCompletes(), func(s *scene) {
+			s.blurD(2 * sec)
+			open(s, "h2c/reused/slow/2s", 12*sec, cut(timeline.Truncated, 12*sec))
+		}, spec.Fail},
 		{"gets no answer in time, on a starved machine", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 14*sec, lost(timeline.Timeout, 14*sec))
 			s.each(func(x *timeline.Sample) { x.Saturated = true })
