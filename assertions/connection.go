@@ -238,6 +238,13 @@ func lowest(of []goAway) uint64 {
 	return out
 }
 
+// farewells are the kinds of frames by which a peer ends a connection, or says that it
+// will. The others are about a stream, or about nothing that ends.
+var farewells = map[timeline.FrameKind]bool{
+	timeline.FrameGoAway: true, timeline.FrameCloseNotify: true, timeline.FrameAlert: true, timeline.FrameWSClose: true,
+	timeline.FrameFIN: true, timeline.FrameRST: true,
+}
+
 // standing are the kept connections to an instance that stood at its D: a
 // request on them had been answered by then, and neither side had ended them,
 // or said that it would.
@@ -257,7 +264,7 @@ func standing(c Case, t Termination, protocols []string) []connection {
 			if f.Kind == timeline.FrameClose {
 				return f.At < begin
 			}
-			return k.left(f.At) < begin && f.Kind != timeline.FrameReset && f.Kind != timeline.FramePing
+			return k.left(f.At) < begin && farewells[f.Kind]
 		})
 	})
 }

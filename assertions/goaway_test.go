@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -155,4 +156,27 @@ func TestFinalGoAway(t *testing.T) {
 			})
 		}, spec.Inconclusive},
 	})
+}
+
+// Who measured the round trip is told, and how much of it was the client's.
+func TestFinalGoAwayTellsOfPings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ping func(k *talk)
+		want string
+	}{
+		"behind the first":           {func(k *talk) { k.hear(11*sec+30*time.Millisecond, timeline.FramePing, "answered", "2ms") }, "on 6 of them a PING followed the first, and the client answered within 2ms"},
+		"before the first":           {func(k *talk) { k.hear(11*sec+time.Millisecond, timeline.FramePing, "answered", "2ms") }, ""},
+		"behind the one that counts": {func(k *talk) { k.hear(11*sec+60*time.Millisecond, timeline.FramePing, "answered", "2ms") }, ""},
+		"none":                       {func(*talk) {}, ""},
+	} {
+		s := quiet()
+		h2pool(s, "h2c/reused/get/delay=20ms", func(k *talk) {
+			k.goAway(11*sec, "max").goAway(11*sec+50*time.Millisecond, "1").hear(12*sec, timeline.FrameFIN)
+			tc.ping(k)
+		})
+		f := s.run(FinalGoAway())
+		if f.Verdict != spec.Pass || strings.Contains(f.Actual, "PING") != (tc.want != "") || !strings.Contains(f.Actual, tc.want) {
+			t.Errorf("%s: %v, %s", name, f.Verdict, f.Actual)
+		}
+	}
 }

@@ -3,7 +3,9 @@
 package suites_test
 
 import (
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites"
@@ -17,7 +19,8 @@ func ExampleRun() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		suites.Run(t, suites.Config{Stage: suites.StageHost, System: proxy, Out: "lastcall-report/my-proxy"})
+		out := filepath.Join("lastcall-report", time.Now().Format("20060102-150405")) // of this run alone
+		suites.Run(t, suites.Config{Stage: suites.StageHost, System: proxy, Out: out})
 	}
 	_ = testMyProxy // `go test` calls it, by the name of TestMyProxy
 }

@@ -6,15 +6,15 @@ package timeline
 type FrameKind string
 
 // The kinds of frames, with the attributes that each carries. All are what came
-// from the peer, but for FrameClose.
+// from the peer, when it came, but for FrameClose and FramePing.
 const (
 	// FrameGoAway: an HTTP/2 GOAWAY. Attrs: last (the last stream ID), code
 	// (its name: NO_ERROR).
 	FrameGoAway FrameKind = "goaway"
 	// FrameReset: an HTTP/2 RST_STREAM. Attrs: id, code (its name).
 	FrameReset FrameKind = "rst-stream"
-	// FramePing: an HTTP/2 PING that was answered. Attrs: answered (how long after it
-	// had come the answer was written).
+	// FramePing: this client answers an HTTP/2 PING of the peer's. Attrs: answered (how
+	// long after it had come).
 	FramePing FrameKind = "ping"
 	// FrameCloseNotify: a TLS close_notify.
 	FrameCloseNotify FrameKind = "close-notify"

@@ -5,8 +5,11 @@ package probe
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
 // Frames are found in whatever pieces they come.
@@ -59,6 +62,34 @@ func TestFrames(t *testing.T) {
 			if got[i] != want[i] {
 				t.Fatalf("in pieces of %d: frame %d is %+v, want %+v", size, i, got[i], want[i])
 			}
+		}
+	}
+}
+
+// Each PING of the peer's is told once, when it is answered. What answers a PING of this
+// side's is none.
+func TestPings(t *testing.T) {
+	var told []timeline.Frame
+	tap := &tap{ear: &ear{teller: &teller{emit: func(r timeline.Record) { told = append(told, *r.Frame) }}}}
+	asked, answered := frame{kind: http2.FramePing}, frame{kind: http2.FramePing, flags: http2.FlagPingAck}
+	tap.written(asked)
+	tap.received(answered)
+	tap.received(asked)
+	first := timeline.Monotonic()
+	tap.received(asked)
+	if len(told) > 0 {
+		t.Fatalf("told before it was answered: %v", told)
+	}
+	tap.written(answered)
+	tap.written(answered)
+	tap.written(answered) // nobody asked
+	if len(told) != 2 {
+		t.Fatalf("%d were told, want 2: %v", len(told), told)
+	}
+	for i, f := range told {
+		took, err := time.ParseDuration(f.Attrs["answered"])
+		if f.Kind != timeline.FramePing || err != nil || took < 0 || (f.At-took <= first) != (i == 0) {
+			t.Errorf("PING %d: %v, %v; the first had come by %v", i+1, f, err, first)
 		}
 	}
 }

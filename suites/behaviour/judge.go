@@ -60,68 +60,92 @@ type Judge struct {
 	over func(scenario string) bool // it is recorded, and its history is whole
 
 	mu   sync.Mutex
-	read map[string]recording
-	// blind is what the control, which was recorded first, says of all.
+	read map[string]reading
+	// blind is what the control, which is recorded first, says of all; nil: it is not
+	// over yet.
 	blind func(stream string) string
+}
+
+// reading is a recording, or why it can't be read.
+type reading struct {
+	recording
+	err error
 }
 
 // NewJudge makes a judge of what a recorder records.
 func NewJudge(r *Recorder) *Judge {
-	return &Judge{dir: r.cfg.Dir, run: r.run, over: r.over, read: map[string]recording{}}
+	return &Judge{dir: r.cfg.Dir, run: r.run, over: r.over, read: map[string]reading{}}
 }
 
-// Of judges one behaviour whose own scenario, and the control, were recorded.
+// Of judges one behaviour whose own scenario, and the control, were recorded. Of a run
+// that was stopped, what is not over was not recorded.
 func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	b, ok := Find(id)
 	if !ok {
 		return v1alpha1.Behaviour{}, fmt.Errorf("no behaviour is called %q", id)
 	}
+	about := func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	about := func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
-	if err := k.readWhat(func(s Scenario) bool { return about(s) || s.Control() || k.over(s.Name) }); err != nil {
-		return v1alpha1.Behaviour{}, err
-	}
+	k.readFor(about)
 	j := &judgement{fault: k.run.Report.Settings.Fault}
-	own := -1
+	own, controlled := -1, true
 	for _, s := range k.run.Plan {
 		if !about(s) && !s.Control() {
 			continue
 		}
+		r, seen := k.read[s.Name]
+		if r.err != nil {
+			return v1alpha1.Behaviour{}, r.err
+		}
+		if !seen {
+			r.meta.Scenario = s
+			controlled = controlled && !s.Control()
+		}
 		if about(s) {
 			own, b = len(j.recs), s.recorded(b, k.run.Report.Settings.Profile)
 		}
-		j.recs = append(j.recs, k.read[s.Name])
+		j.recs = append(j.recs, r.recording)
 	}
 	if own < 0 {
 		return v1alpha1.Behaviour{}, fmt.Errorf("the run has no scenario for %s", id)
 	}
-	if k.blind == nil {
-		k.blind = j.blind()
+	blind := k.blind
+	if blind == nil {
+		blind = j.blind()
 	}
-	return j.recs[own].judge(b, k.blind), nil
+	if controlled {
+		k.blind = blind
+	}
+	return j.recs[own].judge(b, blind), nil
 }
 
-// readWhat reads the histories of some scenarios that were not read yet. The first
-// behaviour to be judged is mostly one that waited for the last of them: so all are read
-// then, side by side. mu is held.
-func (k *Judge) readWhat(of func(Scenario) bool) error {
-	unread := slices.DeleteFunc(slices.Clone(k.run.Plan), func(s Scenario) bool {
-		_, seen := k.read[s.Name]
-		return seen || !of(s)
-	})
-	read := make([]recording, len(unread))
-	err := eachOf(len(unread), func(i int) (err error) {
-		read[i], err = readRecording(k.dir, unread[i], k.run.Report.Settings.P.D())
-		return err
-	})
-	if err != nil {
-		return err
+// readFor reads the histories that a behaviour is judged on, one after the other, because
+// what is still recorded needs the processors; and all that are left, side by side, once
+// nothing is recorded any more. mu is held.
+func (k *Judge) readFor(about func(Scenario) bool) {
+	recorded := !slices.ContainsFunc(k.run.Plan, func(s Scenario) bool { return !k.over(s.Name) })
+	var unread []Scenario
+	for _, s := range k.run.Plan {
+		if _, seen := k.read[s.Name]; !seen && k.over(s.Name) && (recorded || about(s) || s.Control()) {
+			unread = append(unread, s)
+		}
+	}
+	read := make([]reading, len(unread))
+	one := func(i int) error {
+		read[i].recording, read[i].err = readRecording(k.dir, unread[i], k.run.Report.Settings.P.D())
+		return nil
+	}
+	if recorded {
+		_ = eachOf(len(unread), one)
+	} else {
+		for i := range unread {
+			_ = one(i)
+		}
 	}
 	for i, s := range unread {
 		k.read[s.Name] = read[i]
 	}
-	return nil
 }
 
 // recording is one scenario, read back.

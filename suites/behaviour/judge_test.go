@@ -5,6 +5,7 @@ package behaviour
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,48 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	}
 	if err := writeJSON(filepath.Join(h, scenarioFile), meta); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// While anything is recorded, only what a behaviour is judged on is read; and one history
+// that can't be read is nobody else's affair.
+func TestReadFor(t *testing.T) {
+	kill, first, second, third := sample("a.kill"), sample("a.a"), sample("b.b"), sample("c.c")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	second.Topology.Replicas, third.Topology.Replicas = 7, 8
+	plan := Fold([]Behaviour{kill, first, second, third}, "", false)
+	dir := t.TempDir()
+	var broken string
+	over := map[string]bool{}
+	for _, s := range plan {
+		tape(t, dir, s, nil)
+		over[s.Name] = s.Control() || slices.Contains(s.Behaviours, "a.a") || slices.Contains(s.Behaviours, "b.b")
+		if slices.Contains(s.Behaviours, "c.c") {
+			broken = s.Name
+		}
+	}
+	if err := os.WriteFile(filepath.Join(historyDir(dir, broken), scenarioFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := Run{Plan: plan}
+	k := &Judge{dir: dir, run: run, over: func(name string) bool { return over[name] }, read: map[string]reading{}}
+	about := func(id string) func(Scenario) bool {
+		return func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
+	}
+	if k.readFor(about("c.c")); len(k.read) != 1 {
+		t.Errorf("read before it was over: %d histories, want the control's", len(k.read))
+	}
+	if k.readFor(about("a.a")); len(k.read) != 2 {
+		t.Errorf("%d histories were read while one is recorded, want the control's and its own", len(k.read))
+	}
+	over[broken] = true
+	if k.readFor(about("a.a")); len(k.read) != len(plan) {
+		t.Errorf("%d histories of %d were read at the end", len(k.read), len(plan))
+	}
+	for name, r := range k.read {
+		if (r.err != nil) != (name == broken) || r.recorded != (name != broken) {
+			t.Errorf("%s: recorded %t, %v", name, r.recorded, r.err)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 	steadyBudget = 60 * time.Second
 	// baselineFor is the undisturbed stretch before the first disruption.
 	baselineFor = 5 * time.Second
-	// tailFor is how much longer than the last exit + P the load goes on.
+	// tailFor is how much longer than the last exit + P the load goes on, but in a control.
 	tailFor = 2 * time.Second
 	// ledgerBudget is how long the ledger's tail may take to arrive.
 	ledgerBudget = 15 * time.Second
@@ -256,49 +256,40 @@ func alone(n int, s Scenario) bool { return n == 0 && s.Control() || s.Disrupt.N
 // as its CPU cost allows, then what can't.
 func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
-	// Who stands, and who has ended, gives back what it took for that.
-	type freed struct {
-		cores, risen float64
-		ended        bool
-	}
-	given := make(chan freed)
+	given := make(chan func(*lanes)) // by who stands, and who has ended
 	waiting := r.run.Plan
-	free, running := r.run.Cores, 0
-	rising := 0.0         // what those will take that have not their load yet
-	var changed time.Time // when the last one began, or ended
-	for n := 0; len(waiting) > 0 || running > 0; {
+	l := lanes{cores: r.run.Cores, free: r.run.Cores}
+	for n := 0; len(waiting) > 0 || l.running > 0; {
 		if ctx.Err() != nil {
 			for _, s := range waiting {
 				close(r.done[s.Name])
 			}
 			waiting = nil
 		}
-		i := r.cfg.Price.next(waiting, n == 0, free, running, func(s Scenario) bool {
-			return running == 0 || r.room(s, r.run.Cores-rising, changed)
+		i := r.cfg.Price.next(waiting, n == 0, l.free, l.running, func(s Scenario) bool {
+			return l.running == 0 || r.room(s, l.loaded(), l.changed)
 		})
 		if i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
-			goesUp, stands := r.cfg.Price.takes(s)
+			t := lane{}
+			t.goesUp, t.stands = r.cfg.Price.takes(s)
 			if alone(n, s) {
-				goesUp, stands = r.run.Cores, r.run.Cores
+				t = lane{r.run.Cores, r.run.Cores}
 			}
-			free -= goesUp
-			rising += stands
-			running++
 			n++
-			changed = time.Now()
+			l.begin(t, time.Now())
 			wg.Go(func() {
 				var once sync.Once
-				up := func() { once.Do(func() { given <- freed{cores: goesUp - stands, risen: stands} }) }
+				up := func() { once.Do(func() { given <- func(l *lanes) { l.up(t) } }) }
 				r.record(ctx, s, number, up)
 				close(r.done[s.Name])
 				up()
-				given <- freed{cores: stands, ended: true}
+				given <- func(l *lanes) { l.end(t, time.Now()) }
 			})
 			continue
 		}
-		if running == 0 {
+		if l.running == 0 {
 			continue
 		}
 		var again <-chan time.Time
@@ -306,22 +297,51 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			again = time.After(stolenEvery)
 		}
 		select {
-		case f := <-given:
-			free += f.cores
-			rising -= f.risen
-			if f.ended {
-				running--
-				changed = time.Now()
-			}
+		case give := <-given:
+			give(&l)
 		case <-again:
 		}
 	}
 	wg.Wait()
 }
 
-// room says whether the machine, of so many cores for what runs side by side and has
-// its load, has the time for one scenario more, by what it has used since another one
-// began or ended.
+// lane is what a scenario takes of the machine while it goes up, and when it stands, in
+// cores.
+type lane struct{ goesUp, stands float64 }
+
+// lanes are the scenarios that run side by side, and what they take.
+type lanes struct {
+	cores   float64 // that they may take together
+	free    float64 // of these
+	rising  float64 // what those take, by their prices, that don't stand yet
+	running int
+	changed time.Time // when the last one began, or ended
+}
+
+func (l *lanes) begin(t lane, now time.Time) {
+	l.free -= t.goesUp
+	l.rising += t.stands
+	l.running++
+	l.changed = now
+}
+
+func (l *lanes) up(t lane) {
+	l.free += t.goesUp - t.stands
+	l.rising -= t.stands
+}
+
+func (l *lanes) end(t lane, now time.Time) {
+	l.free += t.stands
+	l.running--
+	l.changed = now
+}
+
+// loaded are the cores of those that stand. Who comes up has a part of its load already,
+// which is measured: that counts twice, so that nobody begins on what is not there.
+func (l *lanes) loaded() float64 { return l.cores - l.rising }
+
+// room says whether the machine, of so many cores for what stands, has the time for one
+// scenario more, by what it has used since another one began or ended.
 func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 	busy, known, enough := r.stolen.busy(since)
 	_, stands := r.cfg.Price.takes(s)

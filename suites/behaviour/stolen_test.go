@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -75,6 +76,33 @@ func TestRoom(t *testing.T) {
 		if got := r.room(Scenario{Cost: 0.3}, 1.5, begin); got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
+	}
+}
+
+// What comes up counts for what it will take, until it stands.
+func TestLanes(t *testing.T) {
+	now := time.Now()
+	l := lanes{cores: 1.6, free: 1.6}
+	quick, heavy := lane{goesUp: 0.2, stands: 0.1}, lane{goesUp: 0.7, stands: 0.6}
+	for _, step := range []struct {
+		name         string
+		do           func()
+		free, loaded float64
+		running      int
+	}{
+		{"the first comes up", func() { l.begin(heavy, now) }, 0.9, 1, 1},
+		{"the second too", func() { l.begin(quick, now) }, 0.7, 0.9, 2},
+		{"the first stands", func() { l.up(heavy) }, 0.8, 1.5, 2},
+		{"and ends", func() { l.end(heavy, now) }, 1.4, 1.5, 1},
+		{"the second stands and ends", func() { l.up(quick); l.end(quick, now.Add(time.Second)) }, 1.6, 1.6, 0},
+	} {
+		step.do()
+		if math.Abs(l.free-step.free)+math.Abs(l.loaded()-step.loaded) > 1e-9 || l.running != step.running {
+			t.Errorf("%s: %v cores free, %v of those that stand, %d run", step.name, l.free, l.loaded(), l.running)
+		}
+	}
+	if !l.changed.Equal(now.Add(time.Second)) {
+		t.Errorf("changed at %v", l.changed)
 	}
 }
 
