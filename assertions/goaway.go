@@ -185,8 +185,11 @@ func (g *gather) final(c Case, t Termination, k connection, said []goAway) (ok, 
 func (k connection) answeredPing(said []goAway) (took time.Duration, ok bool) {
 	named := slices.IndexFunc(said, func(a goAway) bool { return a.last != maxStreamID })
 	for _, f := range k.frames {
+		if f.Kind != timeline.FramePing {
+			continue
+		}
 		d, err := time.ParseDuration(f.Attrs["answered"])
-		if came := f.At - d; f.Kind != timeline.FramePing || err != nil || came < said[0].at || named >= 0 && came > said[named].at {
+		if came := f.At - d; err != nil || came < said[0].at || named >= 0 && came > said[named].at {
 			continue
 		}
 		took, ok = max(took, d), true

@@ -92,21 +92,24 @@ func (g *gather) unended(s timeline.Sample) {
 // unfinished doubts a ledger that has not the end of every request that a client saw
 // answered: what it has not of another one proves nothing.
 func (g *gather) unfinished(tl *timeline.Timeline, whole map[string]bool) {
-	if missing := unaccounted(tl, whole); len(missing) > 0 {
-		g.unended(missing[0])
+	if first, n := unaccounted(tl, whole); n > 0 {
+		g.unended(first)
 	}
 }
 
-// unaccounted are the requests that a client saw answered and that are not among those
-// that a ledger has, wherever in the recording.
-func unaccounted(tl *timeline.Timeline, has map[string]bool) []timeline.Sample {
-	var out []timeline.Sample
+// unaccounted counts the requests that a client saw answered and that are not among
+// those that a ledger has, wherever in the recording, and gives the first.
+func unaccounted(tl *timeline.Timeline, has map[string]bool) (first timeline.Sample, n int) {
 	for _, s := range tl.Samples {
-		if !s.Failed() && !has[s.ID] && !asks(s) && !mute(s) {
-			out = append(out, s)
+		if s.Failed() || has[s.ID] || asks(s) || mute(s) {
+			continue
 		}
+		if n == 0 {
+			first = s
+		}
+		n++
 	}
-	return out
+	return first, n
 }
 
 // wholeIDs are the requests that a backend says it ended whole.

@@ -103,8 +103,8 @@ func AboveLastUnprocessed() Check {
 // saw answered, wherever in the recording: what such a ledger does not say of another
 // request proves nothing.
 func (g *gather) unbegun(tl *timeline.Timeline, begun map[string]bool) {
-	if missing := unaccounted(tl, begun); len(missing) > 0 {
-		g.doubt("%s no beginning in any backend's ledger (the first: %s): it has a hole, or its tail is missing", plural(len(missing), "answered request has", "answered requests have"), missing[0].ID)
+	if first, n := unaccounted(tl, begun); n > 0 {
+		g.doubt("%s no beginning in any backend's ledger (the first: %s): it has a hole, or its tail is missing", plural(n, "answered request has", "answered requests have"), first.ID)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/reports/picture"
@@ -51,7 +52,7 @@ func finish(dir string) (*v1alpha1.ConformanceReport, *judgement, error) {
 	if err := j.fill(&report, run); err != nil {
 		return nil, nil, err
 	}
-	_ = eachOf(len(j.recs), func(i int) error {
+	_ = eachOf(len(j.recs), runtime.GOMAXPROCS(0), func(i int) error {
 		r := j.recs[i]
 		if !r.recorded {
 			return nil

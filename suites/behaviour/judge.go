@@ -34,18 +34,18 @@ func readAll(dir string) (*judgement, Run, error) {
 	}
 	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile, cores: cmp.Or(run.Cores, OnCluster.cores())}
 	j.recs = make([]recording, len(run.Plan))
-	err = eachOf(len(run.Plan), func(i int) (err error) {
+	err = eachOf(len(run.Plan), runtime.GOMAXPROCS(0), func(i int) (err error) {
 		j.recs[i], err = readRecording(dir, run.Plan[i], run.Report.Settings.P.D())
 		return err
 	})
 	return j, run, err
 }
 
-// eachOf does something with each of n recordings, on all processors. It returns the
+// eachOf does something with each of n recordings, so many at a time. It returns the
 // first error.
-func eachOf(n int, do func(i int) error) error {
+func eachOf(n, atATime int, do func(i int) error) error {
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(atATime)
 	for i := range n {
 		g.Go(func() error { return do(i) })
 	}
@@ -131,18 +131,15 @@ func (k *Judge) readFor(about func(Scenario) bool) {
 			unread = append(unread, s)
 		}
 	}
+	atATime := 1
+	if recorded {
+		atATime = runtime.GOMAXPROCS(0)
+	}
 	read := make([]reading, len(unread))
-	one := func(i int) error {
+	_ = eachOf(len(unread), atATime, func(i int) error {
 		read[i].recording, read[i].err = readRecording(k.dir, unread[i], k.run.Report.Settings.P.D())
 		return nil
-	}
-	if recorded {
-		_ = eachOf(len(unread), one)
-	} else {
-		for i := range unread {
-			_ = one(i)
-		}
-	}
+	})
 	for i, s := range unread {
 		k.read[s.Name] = read[i]
 	}
@@ -419,7 +416,7 @@ func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Be
 // verdicts judges every behaviour of every recording, in order of the IDs.
 func (j *judgement) verdicts(blind func(string) string) ([]v1alpha1.Behaviour, error) {
 	judged := make([][]v1alpha1.Behaviour, len(j.recs))
-	err := eachOf(len(j.recs), func(i int) (err error) {
+	err := eachOf(len(j.recs), runtime.GOMAXPROCS(0), func(i int) (err error) {
 		if !j.ofMatrix(j.recs[i]) {
 			judged[i], err = j.judge(j.recs[i], blind)
 		}

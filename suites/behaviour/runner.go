@@ -272,8 +272,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 		if i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
-			t := lane{}
-			t.goesUp, t.stands = r.cfg.Price.takes(s)
+			t := r.cfg.Price.takes(s)
 			if alone(n, s) {
 				t = lane{r.run.Cores, r.run.Cores}
 			}
@@ -344,8 +343,7 @@ func (l *lanes) loaded() float64 { return l.cores - l.rising }
 // scenario more, by what it has used since another one began or ended.
 func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 	busy, known, enough := r.stolen.busy(since)
-	_, stands := r.cfg.Price.takes(s)
-	return !r.cfg.Price.Measured || !known || enough && busy+stands <= cores
+	return !r.cfg.Price.Measured || !known || enough && busy+r.cfg.Price.takes(s).stands <= cores
 }
 
 // next picks the first of the scenarios in their order that may begin now: what
@@ -363,8 +361,7 @@ func (p Price) next(waiting []Scenario, first bool, free float64, running int, r
 	}
 	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
-		goesUp, _ := p.takes(s)
-		return !s.Disrupt.NodeWide() && goesUp <= free+grain && room(s)
+		return !s.Disrupt.NodeWide() && p.takes(s).goesUp <= free+grain && room(s)
 	})
 }
 

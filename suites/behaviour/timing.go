@@ -62,8 +62,8 @@ func (p Price) cores() float64 { return float64(runtime.NumCPU())*p.Share - p.St
 
 // takes is how much of the machine a scenario takes while it goes up, and when
 // it stands, in cores.
-func (p Price) takes(s Scenario) (goesUp, stands float64) {
-	return min(s.Cost+p.GoingUp, p.cores()), min(s.Cost, p.cores())
+func (p Price) takes(s Scenario) lane {
+	return lane{goesUp: min(s.Cost+p.GoingUp, p.cores()), stands: min(s.Cost, p.cores())}
 }
 
 // order puts the longest first, behind the control, by what it takes on a stage that is
