@@ -124,6 +124,10 @@ func TestCallsSayTheirEnd(t *testing.T) {
 			times(6, func(i time.Duration) { s.dial("h2c/reused/grpc-server/30s").ask(9*sec+i, until(wireExit-sec)) })
 			s.dial("h2c/reused/grpc-server/30s").ask(9*sec, cut(timeline.Truncated, wireExit)).hear(wireExit, timeline.FrameFIN)
 		}, spec.Pass},
+		{"a gap, and then cut at the deadline", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, cut(timeline.Corrupt, wireDeadline)).goAway(wireD+1, "max")
+		}, spec.Fail},
 		{"begun after D, and cut", CallsSayTheirEnd(), func(s *scene) {
 			run(s, nothing)
 			s.dial(unary).ask(11*sec).ask(end, lost(timeline.Closed, end+1)).hear(end+1, timeline.FrameFIN)

@@ -245,15 +245,18 @@ var farewells = map[timeline.FrameKind]bool{
 	timeline.FrameFIN: true, timeline.FrameRST: true,
 }
 
-// standing are the kept connections to an instance that stood at its D: a
-// request on them had been answered by then, and neither side had ended them,
-// or said that it would.
+// standing are the connections to an instance that stood at its D and are used in turn,
+// or say nothing.
 func standing(c Case, t Termination, protocols []string) []connection {
+	return slices.DeleteFunc(standingAll(c, t, protocols), func(k connection) bool { return !k.pooled() && !k.silent() })
+}
+
+// standingAll are the connections to an instance that stood at its D: a request on
+// them had been answered by then, and neither side had ended them, or said that it
+// would.
+func standingAll(c Case, t Termination, protocols []string) []connection {
 	begin := t.Drain.At - t.Drain.Err
 	return slices.DeleteFunc(connectionsTo(c, t, protocols), func(k connection) bool {
-		if !k.pooled() && !k.silent() {
-			return true
-		}
 		if !slices.ContainsFunc(k.samples, func(s timeline.Sample) bool { return !s.Failed() && s.End < begin }) {
 			return true
 		}
@@ -296,18 +299,22 @@ func begunIDs(tl *timeline.Timeline) map[string]bool {
 }
 
 // outlasts says whether a request was cut because its instance's time was up,
-// and not too early: at the deadline that was declared, however late it had begun;
-// or by design it takes longer than the instance had from D to its exit, or than its
-// grace, and the instance had worked on for P at least. A silence that its client
-// ended is no cut at a deadline.
+// and not too early: at the deadline that was declared, if it was not overdue by then;
+// or by design it takes longer than the instance had from D to that deadline (to its exit,
+// where nobody declared one), or than its grace, and the instance had worked on for P at
+// least. A silence that its client ended is no cut at a deadline.
 func outlasts(c Case, t Termination, s timeline.Sample) bool {
 	if s.Outcome != timeline.Timeout && timeIsUp(c, t, s.End-delay(s)) {
-		return true
+		return s.Start+Patience(s) >= deadline(c, t)-t.Drain.Err-atTheDeadline
 	}
 	if !t.Exit.Known() || s.End < t.Drain.At+c.P {
 		return false
 	}
-	return takes(s) > t.Exit.At-t.Drain.At || t.Kill > 0 && s.Start+takes(s)+2*delay(s) > t.Kill
+	had := t.Exit.At - t.Drain.At
+	if c.Deadline > 0 {
+		had = c.Deadline
+	}
+	return takes(s) > had || t.Kill > 0 && s.Start+takes(s)+2*delay(s) > t.Kill
 }
 
 // perTermination is a floor of connections for each termination.

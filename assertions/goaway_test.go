@@ -35,6 +35,10 @@ func TestSendsGoAway(t *testing.T) {
 			h2pool(s, flow, func(k *talk) { k.goAway(11*sec, "max").hear(12*sec, timeline.FrameFIN) })
 			s.dial("h2c/new/idle/30s").ask(9*sec).hear(wireExit, timeline.FrameFIN)
 		}, spec.Pass},
+		{"a shared one too many, which said nothing more", SendsGoAway(), func(s *scene) {
+			h2pool(s, flow, func(k *talk) { k.goAway(11*sec, "max").hear(12*sec, timeline.FrameFIN) })
+			s.dial("h2c/shared/get").ask(9*sec, asStream(1)).hear(wireExit, timeline.FrameFIN)
+		}, spec.Pass},
 		{"a GOAWAY in the same instant", SendsGoAway(), func(s *scene) {
 			h2pool(s, flow, func(k *talk) { k.goAway(12*sec, "1").hear(12*sec, timeline.FrameFIN) })
 		}, spec.Pass},
@@ -135,6 +139,15 @@ func TestFinalGoAway(t *testing.T) {
 			})
 		}, spec.Pass},
 		{"too early", FinalGoAway(), two(5*time.Millisecond, "3"), spec.Fail},
+		{"too early, on a shared connection", FinalGoAway(), func(s *scene) {
+			two(50*time.Millisecond, "3")(s)
+			s.dial("h2c/shared/get/delay=20ms").ask(9*sec, asStream(1)).goAway(11*sec, "max").goAway(11*sec+5*time.Millisecond, "1").hear(12*sec, timeline.FrameFIN)
+		}, spec.Fail},
+		{"over no path with a delay", FinalGoAway(), func(s *scene) {
+			h2pool(s, "h2c/reused/get", func(k *talk) {
+				k.goAway(11*sec, "max").goAway(11*sec+time.Millisecond, "1").hear(12*sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
 		{"names what was never opened", FinalGoAway(), two(50*time.Millisecond, "5"), spec.Fail},
 		{"says 2^31-1 again", FinalGoAway(), two(50*time.Millisecond, "max"), spec.Fail},
 		{"none, and closed", FinalGoAway(), func(s *scene) {

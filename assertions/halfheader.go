@@ -62,8 +62,11 @@ func AnswersHalfHeaders() Check {
 				g.least(mutely, t.Name, judged["belated"], fewConnections)
 			}
 			g.needTerminations(c)
-			if closed > 0 && len(begun) == 0 {
+			switch {
+			case closed > 0 && len(begun) == 0:
 				g.doubt("no backend's ledger says what was begun")
+			case closed > 0:
+				g.unbegun(c.Timeline, begun)
 			}
 			g.finding.Cause = "The server takes a connection with half a header, or with none so far, for idle, or for a request in flight, and not for what it is: it passes the request on when it comes, and closes the connection meanwhile."
 			return g.conclude(

@@ -81,6 +81,10 @@ func TestAnswersHalfHeaders(t *testing.T) {
 			half(s, 6, 8*sec, closed(timeline.Closed))
 			belated(s, 6, closed(timeline.Closed))
 		}, spec.Inconclusive},
+		{"one closed, and the ledger has a hole", check, func(s *scene) {
+			with(closed(timeline.Closed))(s)
+			s.tl.Ledger = s.tl.Ledger[1:]
+		}, spec.Inconclusive},
 		{"too few", check, func(s *scene) { half(s, 4, 8*sec); belated(s, 6) }, spec.Inconclusive},
 		{"closed within the uncertainty of D", check, func(s *scene) {
 			s.blurD(3 * sec)

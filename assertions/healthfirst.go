@@ -34,6 +34,9 @@ func HealthFailsFirst() Check {
 				g.least(what, t.Name, g.balancerFirst(c, t), floor)
 				live := healths(c, t, "live")
 				g.least(told, t.Name, len(live), 0)
+				if i := before(t, live); i >= 0 && live[i].Attrs["good"] != "true" && live[i].Attrs["silent"] != "true" {
+					g.culprit(live[i].At, t.Name, "", "%s: liveness was bad, and was still so when the drain began", relative(live[i].At, t))
+				}
 				for i, e := range live {
 					if e.At < t.Drain.At-t.Drain.Err || e.Attrs["good"] == "true" {
 						continue
@@ -56,6 +59,16 @@ func HealthFailsFirst() Check {
 				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), c.ends()))
 		},
 	}
+}
+
+// before is which of some events, in their order, is the last one before an instance's D;
+// -1: none is.
+func before(t Termination, events []timeline.Event) int {
+	n := 0
+	for n < len(events) && events[n].At < t.Drain.At-t.Drain.Err {
+		n++
+	}
+	return n - 1
 }
 
 // healths are the changes of what an instance answered to a probe.

@@ -39,6 +39,12 @@ func TestHealthFailsFirst(t *testing.T) {
 			polled(s, wireD+sec, wireShut)
 			health(s, wireD+sec, "live", false)
 		}, spec.Fail},
+		{"liveness was never good", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec, wireShut)
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Health && e.Attrs["probe"] == "live" })
+			health(s, 6*sec, "live", false)
+			s.tl.Sort()
+		}, spec.Fail},
 		{"no liveness probe", HealthFailsFirst(), func(s *scene) {
 			polled(s, wireD+sec, wireShut)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Health && e.Attrs["probe"] == "live" })

@@ -20,14 +20,15 @@ import (
 // an immediate close where the backend had given the answer whole.
 func Lingers() Check {
 	const what = "connections that the server ended after an answer that said Connection: close"
+	const unread = "of these, connections on which the client was still sending"
 	return Check{
 		Name:     "how connections end after the answer that said Connection: close",
 		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{perTermination(what, fewConnections), {Name: unread, N: fewConnections, Reason: "where all was read, an immediate close looks like any other"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
-			hard, cut := 0, 0
+			hard, cut, sending := 0, 0, 0
 			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
 				said, ok := k.saidClose()
 				end, over := k.ended()
@@ -46,13 +47,17 @@ func Lingers() Check {
 					hard++
 					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s after the answer that said Connection: close", k, ms(end.At-said.End))
 				}
+				if aheadPost(said) {
+					sending++
+				}
 				return true
 			})
+			g.count(unread, sending, fewConnections)
 			if cut > 0 {
 				g.unfinished(c.Timeline, whole)
 			}
 			g.finding.Cause = "The server closes its socket while bytes of the client are unread in it, or on their way: its kernel answers with an RST, which can take the answer from the client's buffer. Half-close, read to the client's FIN, then close."
-			passed := fmt.Sprintf("all %d ended by FIN or close_notify", total)
+			passed := fmt.Sprintf("all %d ended by FIN or close_notify, %d of them under what the client was sending", total, sending)
 			if cut > 0 {
 				passed += fmt.Sprintf("; %s, which is no close", plural(cut, "answer was cut in the middle", "answers were cut in the middle"))
 			}

@@ -13,6 +13,9 @@ import (
 func TestLingers(t *testing.T) {
 	good := func(s *scene) {
 		lastAnswers(s, 12*sec, saysClose)
+		times(6, func(i time.Duration) {
+			s.dial("http1/new/ahead-post/1s").ask(12*sec+i, saysClose).hear(12*sec+i+3*time.Millisecond, timeline.FrameFIN)
+		})
 	}
 	judgeWire(t, []wireCase{
 		{"FIN", Lingers(), good, spec.Pass},
@@ -53,6 +56,11 @@ func TestLingers(t *testing.T) {
 			good(s)
 			s.dial("http1/reused/get").ask(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameRST)
 		}, spec.Pass},
+		{"RST under what the client was sending", Lingers(), func(s *scene) {
+			good(s)
+			s.dial("http1/new/ahead-post/1s").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameRST)
+		}, spec.Fail},
+		{"nobody was sending", Lingers(), func(s *scene) { lastAnswers(s, 12*sec, saysClose) }, spec.Inconclusive},
 		{"too few", Lingers(), func(s *scene) {
 			s.dial("http1/reused/get").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
 		}, spec.Inconclusive},

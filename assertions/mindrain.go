@@ -12,8 +12,8 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// leavesWithin is how long an instance may stay after its minimum when it has
-// no connection left: it looks every now and then, and its process has to end.
+// leavesWithin is how long an instance may have been without any connection, in all,
+// after its minimum: it looks every now and then, and its process has to end.
 const leavesWithin = 5 * time.Second
 
 // HoldsMinimum judges that an instance accepts new connections, and lives, for
@@ -27,7 +27,7 @@ func HoldsMinimum() Check {
 	const empty = "terminations with no connection at some time in [D, D+minimum]"
 	return Check{
 		Name:     "the minimum after D",
-		Expected: fmt.Sprintf("the instance accepts for its minimum drain at least, also without any connection, and leaves within %s once it has none after that", leavesWithin),
+		Expected: fmt.Sprintf("the instance accepts for its minimum drain at least, also without any connection, and leaves when it has had none for %s in all after that", leavesWithin),
 		Floors: []Floor{
 			{Name: "per termination: " + fresh, N: floorNew},
 			{Name: empty, N: 1, Reason: "an instance that always has a connection can't show that it waits without one"},
@@ -43,13 +43,13 @@ func HoldsMinimum() Check {
 				g.span(t.Drain.At, max(until, t.exitOr(until)))
 				g.acceptsThrough(c, t, until)
 				conns := lives(c, t)
-				hole, last, known := vacancy(conns, t.Drain.At, until)
+				hole, known := vacancy(conns, t.Drain.At, until)
 				if hole {
 					without++
 				}
 				served := servedUntil(c, t, until)
 				// Where nobody talked, nobody knows who else had a connection.
-				g.stays(c, t, until, last, known && served > 0)
+				g.stays(c, t, until, vacantFor(conns, until, leavesWithin), known && served > 0)
 				g.least(fresh, t.Name, served, floorNew)
 			}
 			g.needTerminations(c)
@@ -76,11 +76,10 @@ func (g *gather) acceptsThrough(c Case, t Termination, until time.Duration) {
 	}
 }
 
-// stays judges when an instance left: not before its minimum, and not long
-// after it when its last connection had gone. known is false where nobody saw
-// some connection end.
-func (g *gather) stays(c Case, t Termination, until, last time.Duration, known bool) {
-	leave := max(until, last) + leavesWithin
+// stays judges when an instance left: not before its minimum, and by the instant at
+// which it had been without a connection for leavesWithin after it. known is false where
+// nobody saw some connection end.
+func (g *gather) stays(c Case, t Termination, until, leave time.Duration, known bool) {
 	slack := t.Exit.Err + t.Drain.Err
 	switch {
 	case !t.Exit.Known():
@@ -92,7 +91,7 @@ func (g *gather) stays(c Case, t Termination, until, last time.Duration, known b
 			g.doubt("%s left within the uncertainty of its minimum's end (±%s)", t.Name, ms(slack))
 		}
 	case t.Exit.At-slack > leave && known:
-		g.late(c, t.Exit.At, t.Name, "", "D + %s: the process left only %s after its last connection and its minimum had ended", ms(t.Exit.At-t.Drain.At), ms(t.Exit.At-max(until, last)))
+		g.late(c, t.Exit.At, t.Name, "", "D + %s: the process left; by D + %s it had been without any connection for %s in all since its minimum had ended", ms(t.Exit.At-t.Drain.At), ms(leave-t.Drain.At), leavesWithin)
 	case t.Exit.At-slack > leave:
 		g.doubt("%s stayed for long, and nobody knows whether its connections had ended", t.Name)
 	}
@@ -163,9 +162,24 @@ func lives(c Case, t Termination) []stood {
 	return out
 }
 
+// vacantFor is the instant by which some connections, in the order of their begins, had
+// left an instance empty for a while in all since from.
+func vacantFor(conns []stood, from, while time.Duration) time.Duration {
+	at := from
+	for _, k := range conns {
+		if gap := k.from - at; gap >= while {
+			break
+		} else if gap > 0 {
+			while -= gap
+		}
+		at = max(at, k.to)
+	}
+	return at + while
+}
+
 // vacancy says whether some connections left an instance empty at some time in
-// [from, to], when the last of them ended, and whether the ends of all are known.
-func vacancy(conns []stood, from, to time.Duration) (empty bool, last time.Duration, known bool) {
+// [from, to], and whether the ends of all are known.
+func vacancy(conns []stood, from, to time.Duration) (empty, known bool) {
 	known = true
 	covered := from
 	for _, k := range conns {
@@ -176,7 +190,7 @@ func vacancy(conns []stood, from, to time.Duration) (empty bool, last time.Durat
 		if !k.known {
 			known, end = false, max(end, to)
 		}
-		covered, last = max(covered, end), max(last, k.to)
+		covered = max(covered, end)
 	}
-	return empty || covered < to, last, known
+	return empty || covered < to, known
 }

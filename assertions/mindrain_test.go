@@ -37,6 +37,13 @@ func TestHoldsMinimum(t *testing.T) {
 		}, spec.Inconclusive},
 		{"leaves too early", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, 12*sec) }, spec.Fail},
 		{"stays although it has none", HoldsMinimum(), func(s *scene) { s.doors(wireShut) }, spec.Fail},
+		{"stays, and goes on accepting", HoldsMinimum(), func(s *scene) { s.doors(wireExit) }, spec.Fail},
+		{"stays for one after the other", HoldsMinimum(), func(s *scene) {
+			s.doors(wireExit)
+			for at := 11 * sec; at < wireExit; at += sec {
+				s.dial("http1/reused/slow/1s").ask(at, until(at+sec)).hear(at+sec, timeline.FrameFIN)
+			}
+		}, spec.Pass},
 		{"stays, and nobody knows whether it has one", HoldsMinimum(), func(s *scene) {
 			s.doors(wireShut)
 			s.dial("http1/reused/get").ask(12 * sec)

@@ -25,6 +25,14 @@ func talks(s timeline.Sample) bool { return word(s, 3) == "talk" }
 // half-close.
 func halfClosed(s timeline.Sample) bool { return s.Sent > 0 && s.Sent+delay(s) <= s.End-delay(s) }
 
+// lostBehindEnd says whether what a talk lost was lost behind its client's half-close:
+// all had come back by then but what may still have been on its way. One that had stood
+// still for longer only swallowed what its client went on to say.
+func lostBehindEnd(s timeline.Sample) bool {
+	return s.Failed() && halfClosed(s) && !garbled(s) &&
+		float64(s.Want-s.Got)*takes(s).Seconds() <= float64(s.Want)*(justEnded+2*delay(s)).Seconds()
+}
+
 // garbled says whether the bytes of a talk were not those that were sent.
 func garbled(s timeline.Sample) bool {
 	return s.Outcome == timeline.Corrupt || s.Outcome == timeline.Malformed
@@ -58,8 +66,10 @@ func CarriesOpaque() Check {
 					if !talks(s) || s.First == 0 && !garbled(s) {
 						continue
 					}
-					bad := s.Failed() && (!halfClosed(s) || garbled(s))
-					if bad && !garbled(s) && outlasts(c, t, s) {
+					if lostBehindEnd(s) {
+						continue
+					}
+					if s.Failed() && !garbled(s) && outlasts(c, t, s) {
 						over++
 						continue
 					}
@@ -68,13 +78,13 @@ func CarriesOpaque() Check {
 						atD++
 					}
 					switch {
-					case bad && s.Outcome == timeline.Timeout:
+					case s.Outcome == timeline.Timeout:
 						lost++
 						g.late(c, s.End, t.Name, s.ID, "%s: %s%s", relative(s.End, t), describe(s), returned(s))
-					case bad:
+					case s.Failed():
 						lost++
 						g.against(t, s.End, s.ID, "%s%s", describe(s), returned(s))
-					case !s.Failed() && !whole[s.ID]:
+					case !whole[s.ID]:
 						g.unended(s)
 					}
 				}
@@ -104,7 +114,8 @@ func returned(s timeline.Sample) string {
 }
 
 // justEnded is how long the rest of a talk may take whose client has ended its half: what
-// is left is its last piece and a FIN.
+// is left is its last piece and a FIN. A talk that has come back to within so long of its
+// end has not stood still.
 const justEnded = time.Second
 
 // PassesHalfClose judges that the end of one half of a stream is that of this
@@ -133,12 +144,12 @@ func PassesHalfClose() Check {
 				for _, s := range c.Timeline.Samples {
 					// What is cut at D may have ended its half just then, or before its
 					// client was told.
-					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || garbled(s) {
+					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || s.Failed() && !lostBehindEnd(s) {
 						continue
 					}
 					// A FIN that was swallowed leaves the talk hanging for longer than that.
 					fresh := s.End-s.Sent <= justEnded+2*delay(s)
-					if s.Failed() && (fresh && outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
+					if s.Failed() && fresh && (outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++

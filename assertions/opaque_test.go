@@ -44,6 +44,11 @@ func stranded(o timeline.Outcome) func(*timeline.Sample) {
 	return func(x *timeline.Sample) { x.Outcome, x.Phase = o, timeline.PhaseBody }
 }
 
+// stopped is a talk of which so many bytes had come back, and then no more.
+func stopped(got int64) func(*timeline.Sample) {
+	return func(x *timeline.Sample) { x.Got = got }
+}
+
 // unaware is a talk that was cut before its client's FIN had come, and whose
 // client was told when it had sent it.
 func unaware(o timeline.Outcome, end time.Duration) func(*timeline.Sample) {
@@ -80,6 +85,12 @@ func TestCarriesOpaque(t *testing.T) {
 		{"other bytes", CarriesOpaque(), and(func(s *scene) { s.talks(9*sec, stranded(timeline.Corrupt)) }), spec.Fail},
 		{"other bytes instead of a greeting", CarriesOpaque(), and(func(s *scene) { s.talks(11*sec, unheard(timeline.Malformed, 12*sec)) }), spec.Fail},
 		{"it stood still", CarriesOpaque(), and(func(s *scene) { s.talks(9*sec, breaks(timeline.Timeout, 21*sec)) }), spec.Fail},
+		{"it stood still, and its client went on", CarriesOpaque(), and(func(s *scene) { s.talks(9*sec, stopped(5400), stranded(timeline.Timeout), until(22*sec)) }), spec.Fail},
+		{"it stood still until the deadline", CarriesOpaque(), and(func(s *scene) { s.talks(9*sec, stopped(5400), stranded(timeline.Reset), until(wireDeadline)) }), spec.Fail},
+		{"only those that were lost behind the half-close", CarriesOpaque(), func(s *scene) {
+			s.doors(wireShut)
+			times(20, func(i time.Duration) { s.talks(8*sec+i, stranded(timeline.Truncated)) })
+		}, spec.Inconclusive},
 		{"cut before D", CarriesOpaque(), and(func(s *scene) { s.talks(7*sec, breaks(timeline.Reset, 9*sec)) }), spec.Pass},
 		{"lost behind the half-close", CarriesOpaque(), and(func(s *scene) { s.talks(8*sec, stranded(timeline.Truncated)) }), spec.Pass},
 		{"never greeted", CarriesOpaque(), and(func(s *scene) { s.talks(11*sec, unheard(timeline.Closed, 12*sec)) }), spec.Pass},
@@ -161,6 +172,10 @@ func TestPassesHalfClose(t *testing.T) {
 		{"the FIN was swallowed, and the deadline ended it", PassesHalfClose(), and(func(s *scene) {
 			s.talks(wireDeadline-6*sec, stranded(timeline.Reset), until(wireDeadline))
 		}), spec.Fail},
+		{"the FIN was swallowed, and the exit ended it", PassesHalfClose(), and(func(s *scene) {
+			s.talks(11*sec, stranded(timeline.Reset), until(wireExit))
+		}), spec.Fail},
+		{"it had stood still before", PassesHalfClose(), and(func(s *scene) { s.talks(9*sec, stopped(5400), stranded(timeline.Timeout), until(22*sec)) }), spec.Pass},
 		{"too few", PassesHalfClose(), func(s *scene) { times(4, func(i time.Duration) { s.talks(9*sec + i) }) }, spec.Inconclusive},
 		{"all before D", PassesHalfClose(), func(s *scene) { times(20, func(i time.Duration) { s.talks(6*sec + i) }) }, spec.Inconclusive},
 		{"within the uncertainty of D", PassesHalfClose(), func(s *scene) {

@@ -21,7 +21,7 @@ func NoReuseAfterClose() Check {
 	const ended = "connections that the instance closed first, or said GOAWAY on"
 	return Check{
 		Name:     "requests on connections whose end was there to be read",
-		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN, or after the answer to the PING behind its GOAWAY; up to %s after it is a doubt", ms(crossing), noCrossing),
+		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN or GOAWAY; up to %s after it is a doubt", ms(crossing), noCrossing),
 		Floors:   []Floor{perTermination(ended, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -32,8 +32,9 @@ func NoReuseAfterClose() Check {
 				for _, k := range closed {
 					crossed += g.askedAfter(c, t, k, k.At, "its FIN")
 				}
+				// Whether its other side has read it is what h2.client-obeys asks.
 				for _, k := range away {
-					crossed += g.streamsAfter(c, t, k)
+					crossed += g.askedAfter(c, t, k, k.At, "its GOAWAY")
 				}
 				total += len(closed) + len(away)
 				g.least(ended, t.Name, len(closed)+len(away), fewConnections)

@@ -47,7 +47,8 @@ func RacingStreams() Check {
 						if isCall(s) || !near(k, s, said[0]) {
 							continue
 						}
-						if cutShort(s) && outlasts(c, t, s) {
+						disowned := (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]
+						if cutShort(s) && !disowned && outlasts(c, t, s) {
 							over++
 							continue
 						}
@@ -57,7 +58,7 @@ func RacingStreams() Check {
 						}
 						switch {
 						case !cutShort(s):
-						case (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]:
+						case disowned:
 							lost++
 							g.culprit(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
 						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):

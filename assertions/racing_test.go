@@ -77,6 +77,14 @@ func TestRacingStreams(t *testing.T) {
 				s.dial(several).ask(9*sec+i, asStream(1)).ask(crossing, asStream(5)).ask(crossing, asStream(3), lost(timeline.Closed, told+1)).goAway(told, "3")
 			})
 		}, spec.Fail},
+		{"short ones are cut at the deadline", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.StreamReset, wireDeadline)).goAway(told, "max")
+		}, spec.Fail},
+		{"refused at the deadline, and begun", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			s.dial("h2c/reused/slow/30s/delay=20ms").ask(9*sec, until(9*sec+sec/2)).ask(crossing, lost(timeline.RefusedStream, wireDeadline)).begun(crossing+far).goAway(told, "max")
+		}, spec.Fail},
 		{"long ones are cut at the deadline", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
 			s.dial("h2c/reused/slow/30s/delay=20ms").ask(9*sec, until(9*sec+sec/2)).ask(crossing, cut(timeline.StreamReset, 19*sec)).goAway(told, "max")

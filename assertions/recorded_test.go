@@ -48,7 +48,8 @@ func TestRecorded(t *testing.T) {
 		{CallsSayTheirEnd(), [3]spec.Verdict{pass, pass, fail}},
 		{SaysClose(), [3]spec.Verdict{pass, pass, fail}},
 		{ClosesAfterSaying(), [3]spec.Verdict{pass, fail, unclear}},
-		{Lingers(), [3]spec.Verdict{pass, pass, unclear}},
+		// When they were recorded nobody sent a long POST ahead.
+		{Lingers(), [3]spec.Verdict{unclear, unclear, unclear}},
 		{AnswersHalfHeaders(), [3]spec.Verdict{pass, pass, pass}},
 		{ClosesIdleFirst(), [3]spec.Verdict{unclear, pass, fail}},
 		{CloseNotifyFirst(), [3]spec.Verdict{fail, pass, fail}},

@@ -115,7 +115,8 @@ func (g *gather) unbegun(tl *timeline.Timeline, begun map[string]bool) {
 // streams complete."
 //
 // What is cut because the instance's time is up is another rule's, and so are
-// the streams that crossed the GOAWAY on its way.
+// the streams that crossed the GOAWAY on its way. What was refused, and never begun, is
+// no work: section 8.7.
 func BelowLastCompletes() Check {
 	const what = "streams at or under the last stream ID, open at the first GOAWAY"
 	return Check{
@@ -127,7 +128,8 @@ func BelowLastCompletes() Check {
 		}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total, lost, over, hit := 0, 0, 0, 0
+			begun := begunIDs(c.Timeline)
+			total, lost, over, away, hit := 0, 0, 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				judged, before := 0, g.failures()
@@ -138,10 +140,16 @@ func BelowLastCompletes() Check {
 					}
 					last := lowest(said)
 					for _, s := range k.samples {
-						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || near(k, s, said[0]) || turnedAway(s) {
+						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || near(k, s, said[0]) {
 							continue
 						}
-						if cutShort(s) && outlasts(c, t, s) {
+						// Whoever was told that its request was not processed sends it again, and
+						// has it done twice where it was.
+						if turnedAway(s) && !begun[s.ID] {
+							away++
+							continue
+						}
+						if cutShort(s) && !turnedAway(s) && outlasts(c, t, s) {
 							over++
 							continue
 						}
@@ -161,8 +169,11 @@ func BelowLastCompletes() Check {
 				g.least(what, t.Name, judged, fewConnections)
 			}
 			g.needTerminations(c)
+			if away > 0 {
+				g.unbegun(c.Timeline, begun)
+			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
-			g.finding.Cause = "The server says which streams it takes, and closes the connection before they are done."
+			g.finding.Cause = "The server says which streams it takes, and closes the connection before they are done; or refuses one that a backend has begun."
 			passed := fmt.Sprintf("all %d ended whole", total)
 			if over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)

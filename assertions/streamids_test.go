@@ -116,6 +116,15 @@ func TestBelowLastCompletes(t *testing.T) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.RefusedStream, 12*sec))
 		}, spec.Pass},
+		{"is refused, and a backend had begun it", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			s.dial("h2c/reused/slow/2s").ask(9*sec).ask(10*sec+900*time.Millisecond, lost(timeline.RefusedStream, 12*sec)).begun(11*sec).goAway(11*sec, "3")
+		}, spec.Fail},
+		{"is refused as unprocessed, and the ledger has a hole", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.RefusedStream, 12*sec))
+			s.tl.Ledger = s.tl.Ledger[1:]
+		}, spec.Inconclusive},
 		{"was over at the GOAWAY", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(10*sec, lost(timeline.StreamReset, 10*sec+1)).goAway(11*sec, "5") })

@@ -43,8 +43,13 @@ func turnedAway(s timeline.Sample) bool {
 // section 9.3.2, "A client that pipelines requests SHOULD retry unanswered requests if
 // the connection closes before it receives all of the corresponding responses."
 func LeftBehind(s timeline.Sample) bool {
-	return word(s, 3) == "ahead" && s.Nth > 1 && (s.Outcome == timeline.BehindClose || s.Outcome == timeline.Closed)
+	return ahead(s) && s.Nth > 1 && (s.Outcome == timeline.BehindClose || s.Outcome == timeline.Closed)
 }
+
+// ahead says whether two requests were sent at once, and aheadPost whether the second was
+// one with a long body (load.Ahead, load.AheadPost).
+func ahead(s timeline.Sample) bool     { return word(s, 3) == "ahead" || aheadPost(s) }
+func aheadPost(s timeline.Sample) bool { return word(s, 3) == "ahead-post" }
 
 // stopsAccepting is the first sign that an instance accepts no more: its own
 // word, the first of the dials that fail from then on (one alone is a loss, and no
@@ -113,7 +118,7 @@ func takes(s timeline.Sample) time.Duration {
 	if err != nil {
 		return 0
 	}
-	if word(s, 3) == "ahead" && s.Nth > 1 {
+	if ahead(s) && s.Nth > 1 {
 		return 2 * d // it waits behind another one
 	}
 	return d

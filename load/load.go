@@ -87,6 +87,11 @@ const (
 	// after it has read it: the second one waits behind the first, and is a sample of
 	// its own. Protocol is HTTP1 or TLS1, and Conns is New.
 	Ahead Op = "ahead"
+	// AheadPost is a short GET that the backend answers Profile.Takes after it has read it,
+	// and a Post that begins with it, work.AheadBytes in all, and is sent to its end in
+	// just that time: more than a server reads while it works on the first. Otherwise as
+	// Ahead.
+	AheadPost Op = "ahead-post"
 	// Talk is a stream in which the server speaks first, the client sends a body
 	// in pieces that comes back as it goes, and each side ends its own half:
 	// load/work, talk.go. Protocol is TCP, and Conns New.

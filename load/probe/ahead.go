@@ -3,10 +3,12 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 )
 
 var errBehindClose = errors.New("sent behind a request whose answer said that the connection ends, and not answered")
@@ -15,8 +17,8 @@ var errBehindClose = errors.New("sent behind a request whose answer said that th
 // persistent connections MAY "pipeline" its requests (i.e., send multiple requests
 // without waiting for each response)." Where the first one's answer says close, the
 // server has the time that it has to close in to answer the second one too.
-func (c *h1) ahead(a *attempt, deadline time.Time) fate {
-	b := &attempt{stream: a.stream, Sample: a.Sample}
+func (c *h1) ahead(ctx context.Context, a *attempt, deadline time.Time) fate {
+	b := &attempt{stream: a.stream, Sample: a.Sample, posted: a.op() == load.AheadPost}
 	// No number of the schedule's: that one is the first request's.
 	b.ID += "b"
 	b.Nth, b.Dial = a.Nth+1, 0
@@ -26,12 +28,39 @@ func (c *h1) ahead(a *attempt, deadline time.Time) fate {
 		return drop
 	}
 	a.second = b
-	a.Sent, b.Sent = w.at, w.at
-	a.Phase, b.Phase = timeline.PhaseFirstByte, timeline.PhaseFirstByte
-	c.answer(a, c.await(get, nil))
-	if !a.LastOnConn {
-		return c.answer(b, c.await(get, nil))
+	a.Sent, a.Phase = w.at, timeline.PhaseFirstByte
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	sent := make(chan struct{})
+	var unsent error // why the second one was not sent to its end
+	if b.posted {
+		b.Phase = timeline.PhaseWrite
+		go func() {
+			defer close(sent)
+			if unsent = c.body(ctx, b, w); unsent == nil {
+				b.Sent, b.Phase = w.at, timeline.PhaseFirstByte
+			}
+		}()
+	} else {
+		b.Sent, b.Phase = a.Sent, a.Phase
+		close(sent)
 	}
+
+	r := c.await(get, nil)
+	if r.err != nil {
+		stop()
+		<-sent
+		r.err = because(r.err, unsent)
+	}
+	c.answer(a, r)
+	if !a.LastOnConn {
+		<-sent
+		r := c.await(get, nil)
+		r.err = because(r.err, unsent)
+		return c.answer(b, r)
+	}
+	stop()
+	<-sent
 	if most := time.Now().Add(lastWords); most.Before(deadline) {
 		_ = c.nc.SetDeadline(most)
 	}

@@ -46,7 +46,7 @@ func newForm(s load.Stream, host string) form {
 	case load.Get, load.Idle, load.HalfHeader, load.Belated:
 		// What takes time there is the connection, or the header.
 		f.job(work.Job{Bytes: f.bytes})
-	case load.Ahead:
+	case load.Ahead, load.AheadPost:
 		f.job(work.Job{Bytes: f.bytes, Later: takes})
 	case load.Slow, load.Chunked:
 		f.bytes = work.SlowBytes
@@ -55,8 +55,11 @@ func newForm(s load.Stream, host string) form {
 		f.method = http.MethodPost
 		f.job(work.Job{Later: takes})
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-	case load.Upload, load.Continue:
+	case load.Upload, load.Continue, posted:
 		f.method, f.bytes, f.paced = http.MethodPost, work.SlowBytes, takes
+		if op == posted {
+			f.bytes = work.AheadBytes
+		}
 		f.job(work.Job{Takes: takes})
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
 		if op == load.Continue {
@@ -87,17 +90,36 @@ func newForm(s load.Stream, host string) form {
 // job asks the backend for an answer.
 func (f *form) job(j work.Job) { f.url.Path, f.url.RawQuery = work.URLPath, j.Query() }
 
+// posted is what load.AheadPost sends behind its GET.
+const posted load.Op = "posted"
+
 // attempt is one request on its way, and what is known of it.
 type attempt struct {
 	timeline.Sample
 	stream *stream
 	second *attempt // that was sent behind this one, before its answer
+	posted bool     // it is the second, and another request than the first
+}
+
+// op is what its request asks for, and form how.
+func (a *attempt) op() load.Op {
+	if a.posted {
+		return posted
+	}
+	return a.stream.Profile.Op
+}
+
+func (a *attempt) form() *form {
+	if a.posted {
+		return &a.stream.behind
+	}
+	return &a.stream.form
 }
 
 // header is that of an HTTP/1.1 request.
 func (a *attempt) header() []byte {
 	b := make([]byte, 0, 512)
-	b = append(b, a.stream.form.head...)
+	b = append(b, a.form().head...)
 	if a.stream.Profile.Op != load.Check {
 		b = append(b, work.HeaderID+": "...)
 		b = append(b, a.ID...)
@@ -151,26 +173,32 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		return err
 	}
 	var wrong, err error
-	switch a.stream.Profile.Op {
+	switch a.op() {
 	case load.Unary, load.ServerStream, load.Bidi:
 		return a.called(resp)
 	case load.Check:
 		a.Got, err = rest(resp)
-	case load.Upload, load.Post, load.Continue:
-		a.Want = a.stream.form.bytes
+	case load.Upload, load.Post, load.Continue, posted:
+		a.Want = a.form().bytes
 		wrong, err = a.acknowledged(resp.Body)
 	default:
-		a.Want = a.stream.form.bytes
+		a.Want = a.form().bytes
 		wrong, err = a.compare(resp.Body)
-		if err == nil && toEOF && a.Got < a.Want {
+		switch {
+		case wrong != nil || err != nil || a.Got == a.Want:
+		case toEOF:
 			err = errShort
+		default:
+			wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
 		}
 	}
 	switch {
+	case wrong != nil:
+		// However it ended: what was wrong by then stays wrong.
+		a.fail(timeline.Corrupt, errors.Join(wrong, err))
+		return err
 	case err != nil:
 		return err
-	case wrong != nil:
-		a.fail(timeline.Corrupt, wrong)
 	default:
 		a.Phase = timeline.PhaseDone
 		a.Outcome = timeline.OK
@@ -193,8 +221,8 @@ type buffers struct{ got, want [4096]byte }
 
 var buffersPool = sync.Pool{New: func() any { return new(buffers) }}
 
-// compare reads a body to its end and says how it differs from the one that
-// belongs to the ID: stronger than its hash, and cheaper.
+// compare reads a body to its end, or as far as it can, and says how what came differs
+// from what belongs to the ID: stronger than its hash, and cheaper.
 func (a *attempt) compare(body io.Reader) (wrong, err error) {
 	b := buffersPool.Get().(*buffers)
 	defer buffersPool.Put(b)
@@ -211,13 +239,10 @@ func (a *attempt) compare(body io.Reader) (wrong, err error) {
 		}
 		a.Got += int64(n)
 		if errors.Is(err, io.EOF) {
-			if wrong == nil && a.Got < a.Want {
-				wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
-			}
 			return wrong, nil
 		}
 		if err != nil {
-			return nil, err
+			return wrong, err
 		}
 	}
 }

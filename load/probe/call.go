@@ -58,6 +58,9 @@ func (a *attempt) called(resp *http.Response) error {
 	a.Want = a.stream.form.bytes
 	wrong, err := a.replies(resp)
 	if err != nil {
+		if wrong != nil {
+			a.fail(timeline.Corrupt, errors.Join(wrong, err))
+		}
 		return err
 	}
 	// To HTTP/2 it is whole, whatever it says.
@@ -97,7 +100,7 @@ func (a *attempt) replies(resp *http.Response) (wrong, err error) {
 			}
 			return wrong, nil
 		case body.err != nil:
-			return nil, body.err
+			return wrong, body.err
 		default:
 			_, left := rest(resp)
 			return cmp.Or(wrong, err), left

@@ -153,6 +153,12 @@ func TestCallOutcomes(t *testing.T) {
 				_ = p.WriteData(s, true, []byte{0, 0})
 				p.rest()
 			}},
+		"a gap, and then a reset": {long, want{timeline.Corrupt, timeline.PhaseBody, 200, 2, false}, "",
+			func(p *peer, s uint32, id string) {
+				p.replied(s, id, 1, 3)
+				_ = p.WriteRSTStream(s, http2.ErrCodeCancel)
+				p.rest()
+			}},
 		"UNAVAILABLE": {stream, want{timeline.Status, timeline.PhaseDone, 200, 1, false}, "14",
 			func(p *peer, s uint32, id string) { p.replied(s, id, 1); p.trailers(s, "14"); p.rest() }},
 		"UNAVAILABLE behind a gap": {stream, want{timeline.Corrupt, timeline.PhaseDone, 200, 1, false}, "14",

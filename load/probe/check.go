@@ -45,6 +45,7 @@ var shapes = []shape{
 	{load.HalfHeader, overH1, newConns, true},
 	{load.Belated, overH1, newConns, true},
 	{load.Ahead, overH1, newConns, true},
+	{load.AheadPost, overH1, newConns, true},
 	{load.Talk, []load.Protocol{load.TCP}, newConns, true},
 	{load.Hear, []load.Protocol{load.TCP}, newConns, true},
 	{load.Mute, overH1, newConns, true},

@@ -125,8 +125,8 @@ func (c *h1) try(ctx context.Context, a *attempt) fate {
 		return c.upload(ctx, a)
 	case load.HalfHeader, load.Belated:
 		return c.inHalves(ctx, a)
-	case load.Ahead:
-		return c.ahead(a, deadline)
+	case load.Ahead, load.AheadPost:
+		return c.ahead(ctx, a, deadline)
 	}
 	w := &stamped{w: c.nc}
 	if _, err := w.Write(a.header()); err != nil {
@@ -162,14 +162,20 @@ func (c *h1) upload(ctx context.Context, a *attempt) fate {
 	}
 	// The answer, the connection's end, or the deadline that both share.
 	r := <-replied
-	if errors.Is(r.err, io.EOF) && outcome(sendErr) == timeline.Reset {
-		// The write took the socket's error, and left an EOF to the read.
-		r.err = sendErr
-	}
+	r.err = because(r.err, sendErr)
 	if fate := c.answer(a, r); sendErr == nil {
 		return fate
 	}
 	return drop
+}
+
+// because is why a connection ended to which somebody wrote while it was read: the write
+// may have taken the socket's error, and left an EOF to the read.
+func because(read, written error) error {
+	if errors.Is(read, io.EOF) && outcome(written) == timeline.Reset {
+		return written
+	}
+	return read
 }
 
 // stamped notes when its last write began: the answer can be there before
@@ -195,7 +201,12 @@ func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, goOn <-chan stru
 			return ctx.Err()
 		}
 	}
-	_, err := work.Send(ctx, w, a.ID, a.stream.form.bytes, a.stream.form.paced)
+	return c.body(ctx, a, w)
+}
+
+// body sends what comes behind the header.
+func (c *h1) body(ctx context.Context, a *attempt, w io.Writer) error {
+	_, err := work.Send(ctx, w, a.ID, a.form().bytes, a.form().paced)
 	return err
 }
 

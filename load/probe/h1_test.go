@@ -129,6 +129,12 @@ func TestHTTP1Outcomes(t *testing.T) {
 			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id+"x", 256, ok, "Content-Length: 256"))
 			}},
+		"other bytes, and then an rst": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 100, false},
+			func(c lingering, _ *bufio.Reader, id string) {
+				fmt.Fprint(c, answer(id+"x", 100, ok, "Content-Length: 256"))
+				arrived(t, c)
+				reset(c)
+			}},
 		"promised too short": {get, want{timeline.Corrupt, timeline.PhaseBody, 200, 100, false},
 			func(c lingering, _ *bufio.Reader, id string) {
 				fmt.Fprint(c, answer(id, 100, ok, "Content-Length: 100"))

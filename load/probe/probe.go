@@ -93,6 +93,10 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
+	if s.Profile.Op == load.AheadPost {
+		s.Profile.Op = posted
+		st.behind = newForm(s, st.dest)
+	}
 	return st, nil
 }
 
@@ -118,8 +122,10 @@ type stream struct {
 	dest  string        // addr, as samples give it
 	emit  func(timeline.Record)
 	form  form
-	// inquiry is what a lookup asks, and form what anything else does.
+	// inquiry is what a lookup asks, and form what anything else does; behind is what
+	// load.AheadPost asks for besides.
 	inquiry *inquiry
+	behind  form
 	tls     *tls.Config // nil: in plaintext
 
 	ctx    context.Context // ends: everything is killed
@@ -235,7 +241,7 @@ func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
-	if s.Profile.Op == load.Ahead {
+	if s.Profile.Op == load.Ahead || s.Profile.Op == load.AheadPost {
 		return s.Timeout + 2*s.Profile.Takes // one after the other
 	}
 	return s.Timeout + s.Profile.Takes

@@ -72,10 +72,11 @@ func (c *talk) try(ctx context.Context, a *attempt) fate {
 	}()
 	wrong, err := c.receive(a)
 	switch {
+	case wrong != nil:
+		// However it ended: what was wrong by then stays wrong.
+		a.fail(timeline.Corrupt, errors.Join(wrong, err))
 	case err != nil:
 		a.fail(outcome(err), err)
-	case wrong != nil:
-		a.fail(timeline.Corrupt, wrong)
 	default:
 		a.Phase, a.Outcome, a.End = timeline.PhaseDone, timeline.OK, timeline.Monotonic()
 	}
@@ -138,12 +139,10 @@ func (c *talk) send(ctx context.Context, req work.Request, takes time.Duration) 
 func (c *talk) receive(a *attempt) (wrong, err error) {
 	wrong, err = a.compare(io.LimitReader(c.br, a.Want))
 	switch {
-	case err != nil:
-		return nil, err
+	case wrong != nil || err != nil:
+		return wrong, err
 	case a.Got < a.Want:
 		return nil, errShort
-	case wrong != nil:
-		return wrong, nil
 	}
 	t, err := work.ReadTrailer(c.br)
 	switch {

@@ -200,6 +200,17 @@ func TestTalkOutcomes(t *testing.T) {
 				_, _ = io.Copy(io.Discard, br) // to the client's FIN
 				_, _ = c.Write([]byte{^last})
 			}},
+		"other bytes, and then an rst": {talking(), want{timeline.Corrupt, timeline.PhaseBody, 0, 100, false}, true, []string{"rst"},
+			func(c lingering, _ talker) {
+				br, _, err := greeted(c)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, br) // to the client's FIN
+				_, _ = c.Write(make([]byte, 100))
+				arrived(t, c)
+				reset(c)
+			}},
 		"one way ends both": {talking(), want{timeline.Truncated, timeline.PhaseBody, 0, all, false}, true, []string{"fin"},
 			func(c lingering, _ talker) {
 				if br, _, err := greeted(c); err == nil {

@@ -53,12 +53,14 @@ const (
 	Draining = "draining"
 )
 
-// Sizes of the bodies, in bytes, the least time between the pieces of a slow one,
+// Sizes of the bodies, in bytes (AheadBytes is more than a proxy has in its buffer of one
+// connection, where it does not read on), the least time between the pieces of a slow one,
 // and the most gaps between them: a body of 20 s in pieces of 100 ms would be half of
 // what a run's machine does, and show no more.
 const (
 	SmallBytes = 256
 	SlowBytes  = 16 << 10
+	AheadBytes = 64 << 10
 	PieceEvery = 100 * time.Millisecond
 	maxGaps    = 20
 )

@@ -35,6 +35,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
 	},
 	Checks:     []assertions.Check{assertions.HoldsMinimum()},
-	BrokenBy:   []spec.Fault{gateway.LeavesWhenIdle, gateway.ClosesListener, gateway.ExitsOnSigterm},
+	BrokenBy:   []spec.Fault{gateway.LeavesWhenIdle, gateway.StaysOn, gateway.ClosesListener, gateway.ExitsOnSigterm},
 	Resolution: 60 * time.Millisecond,
 })

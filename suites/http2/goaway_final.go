@@ -3,10 +3,13 @@
 package http2
 
 import (
+	"slices"
+
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -26,13 +29,15 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.H2C},
 
 	Why:    "Until it comes, a client whose connection breaks has to take every stream for processed.",
-	Causes: "A server that sends the first one only, and then waits for the client to go.",
+	Causes: "A server that sends the first one only, and then waits for the client to go; or one that sends both at once.",
 	Fix:    "Send a PING with the first GOAWAY, and the second GOAWAY when it is answered.",
 
-	Topology:   behaviour.Gated,
-	Disrupt:    behaviour.EndBoth,
-	Traffic:    usedAndIdle,
+	Topology: behaviour.Gated,
+	Disrupt:  behaviour.EndBoth,
+	Traffic: slices.Concat(usedAndIdle, []load.Profile{
+		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
+	}),
 	Checks:     []assertions.Check{assertions.FinalGoAway()},
-	BrokenBy:   []spec.Fault{gateway.GoAwayFirstOnly},
+	BrokenBy:   []spec.Fault{gateway.GoAwayFirstOnly, gateway.HastyFinal},
 	Resolution: 60 * time.Millisecond,
 })

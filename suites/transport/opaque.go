@@ -33,6 +33,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    talksNearAndFar,
 	Checks:     []assertions.Check{assertions.CarriesOpaque()},
-	BrokenBy:   []spec.Fault{gateway.CutsOpaque},
+	BrokenBy:   []spec.Fault{gateway.CutsOpaque, gateway.FreezesOpaque},
 	Resolution: 60 * time.Millisecond,
 })

@@ -47,6 +47,7 @@ var parts = []text.Meaning{
 	{Word: string(load.HalfHeader), Means: "short replies to a header that comes in two halves, so far apart as the name says"},
 	{Word: string(load.Belated), Means: "short replies on connections on which nothing is said before, for as long as the name says"},
 	{Word: string(load.Ahead), Means: "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
+	{Word: string(load.AheadPost), Means: "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
 	{Word: string(load.Talk), Means: "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Word: string(load.Hear), Means: "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
 	{Word: string(load.Mute), Means: "connections on which the client says nothing for as long as the name says, not even in TLS"},
