@@ -36,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150, Delay: behaviour.RaceDelay},
 		// More than a server reads before it has answered what came first.
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.AheadPost, Rate: 4, Takes: time.Second},
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.AheadPost, Rate: 6, Takes: time.Second},
 	},
 	Checks:     []assertions.Check{assertions.Lingers()},
 	BrokenBy:   []spec.Fault{gateway.AbruptClose, gateway.ClosesAtOnce},
