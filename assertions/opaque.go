@@ -26,11 +26,15 @@ func talks(s timeline.Sample) bool { return word(s, 3) == "talk" }
 func halfClosed(s timeline.Sample) bool { return s.Sent > 0 && s.Sent+delay(s) <= s.End-delay(s) }
 
 // lostBehindEnd says whether what a talk lost was lost behind its client's half-close:
-// all had come back by then but what may still have been on its way. One that had stood
-// still for longer only swallowed what its client went on to say.
+// all had come back, or it ended just then, with its last pieces on their way. One that
+// had stood still before only swallowed what its client went on to say.
 func lostBehindEnd(s timeline.Sample) bool {
-	return s.Failed() && halfClosed(s) && !garbled(s) &&
-		float64(s.Want-s.Got)*takes(s).Seconds() <= float64(s.Want)*(justEnded+2*delay(s)).Seconds()
+	if !s.Failed() || !halfClosed(s) || garbled(s) {
+		return false
+	}
+	rest := justEnded + 2*delay(s)
+	return s.Got >= s.Want ||
+		s.End-s.Sent <= rest && float64(s.Want-s.Got)*takes(s).Seconds() <= float64(s.Want)*rest.Seconds()
 }
 
 // garbled says whether the bytes of a talk were not those that were sent.

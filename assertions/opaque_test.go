@@ -175,6 +175,8 @@ func TestPassesHalfClose(t *testing.T) {
 		{"the FIN was swallowed, and the exit ended it", PassesHalfClose(), and(func(s *scene) {
 			s.talks(11*sec, stranded(timeline.Reset), until(wireExit))
 		}), spec.Fail},
+		{"it had stood still just before", PassesHalfClose(), and(func(s *scene) { s.talks(9*sec, stopped(16000), stranded(timeline.Timeout), until(22*sec)) }), spec.Pass},
+		{"both ways were closed, and its last piece went with them", PassesHalfClose(), and(func(s *scene) { s.talks(9*sec, stopped(16000), stranded(timeline.Reset)) }), spec.Fail},
 		{"it had stood still before", PassesHalfClose(), and(func(s *scene) { s.talks(9*sec, stopped(5400), stranded(timeline.Timeout), until(22*sec)) }), spec.Pass},
 		{"too few", PassesHalfClose(), func(s *scene) { times(4, func(i time.Duration) { s.talks(9*sec + i) }) }, spec.Inconclusive},
 		{"all before D", PassesHalfClose(), func(s *scene) { times(20, func(i time.Duration) { s.talks(6*sec + i) }) }, spec.Inconclusive},

@@ -17,6 +17,11 @@ const maxLeast = 16
 type pool struct {
 	stock     // its links are idle, the longest first
 	least int // while fewer are open, the next attempt opens one
+
+	// Once it was full only every other attempt does: a server that ends each new
+	// connection with its first answer would have it open new ones for ever, and use
+	// none of those that it has.
+	filled, opened bool
 }
 
 var _ keeper = (*pool)(nil)
@@ -40,7 +45,8 @@ func (p *pool) take() *link {
 func (p *pool) choose() (l *link, over []*link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open >= p.least {
+	if p.open >= p.least || p.filled && p.opened {
+		p.opened = false
 		for range len(p.links) {
 			l := p.links[0]
 			p.links = p.links[1:]
@@ -57,6 +63,7 @@ func (p *pool) choose() (l *link, over []*link) {
 		}
 	}
 	p.open++
+	p.opened, p.filled = true, p.filled || p.open >= p.least
 	return nil, over
 }
 

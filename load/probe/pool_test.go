@@ -44,6 +44,33 @@ func TestPoolGoesRound(t *testing.T) {
 	}
 }
 
+// Where each new connection ends with its first answer, those that the pool has are
+// used as well.
+func TestPoolUsesWhatItHas(t *testing.T) {
+	p := &pool{least: 3, stock: stock{leave: func(*link, fate) {}}}
+	for range p.least {
+		if p.take() != nil {
+			t.Fatal("there was none")
+		}
+	}
+	for range p.least {
+		e := newEar(quiet{}, &teller{})
+		p.put(&link{ear: e, wire: e}, keep)
+	}
+	p.lost()
+	p.links = p.links[1:]
+	var used int
+	for range 4 {
+		if p.take() != nil {
+			used++
+		}
+		p.lost()
+	}
+	if used != 2 || p.open != 0 {
+		t.Errorf("of 2 that it had %d were used, and %d are open", used, p.open)
+	}
+}
+
 // What is in use is not waited for: another connection is opened.
 func TestPoolGrows(t *testing.T) {
 	p := &pool{least: 1}
