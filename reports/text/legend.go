@@ -25,7 +25,7 @@ var words = []Meaning{
 	{"K", "the kill: the grace period is over, and what is left is killed"},
 	{"drain call", "SIGTERM to the container, without a deletion of its pod"},
 	{"ledger", "what the backends write down of every request"},
-	{"unmatched", "only the client or only the ledger knows of it; lost: its client got no answer"},
+	{"unmatched", "only the client or only the ledger knows of it; lost: its client got no good answer, and no word that it may try again"},
 	{"sent late", "requests for which the suite's own client missed its schedule: they are no evidence for a pass"},
 	{"scout", "the suite's own look whether the way to the pods is there"},
 	{"pressure", "load beside the streams, which no verdict rests on"},

@@ -49,13 +49,23 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 		p.failure(b)
 	}
 	for _, v := range []spec.Verdict{spec.Error, spec.Inconclusive, spec.Skipped} {
-		for i, b := range p.of(v) {
+		judged, unrecorded := p.of(v), []string(nil)
+		if v == spec.Inconclusive {
+			judged = slices.DeleteFunc(judged, func(b *v1alpha1.Behaviour) bool {
+				if !b.Recorded {
+					unrecorded = append(unrecorded, b.Name())
+				}
+				return !b.Recorded
+			})
+		}
+		for i, b := range judged {
 			if i == 0 && v == spec.Inconclusive {
 				p.wrap("", "Inconclusive is no verdict on the system: too little was seen to say. Where nothing was sent, or the machine was starved, the suite needs more CPU, or fewer behaviours at a time; otherwise see to what the reason names.")
 				p.f("\n")
 			}
 			p.unsure(b)
 		}
+		p.unrecorded(unrecorded)
 	}
 	p.controls()
 	p.passes()
@@ -314,17 +324,38 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 	p.f("\n")
 }
 
-// machine says what the host took from a recording that left a doubt.
+// unrecorded lists the behaviours whose turn never came: all have the same to say.
+func (p *page) unrecorded(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	p.f("%s\n", p.paint(yellow, "--- NOT RECORDED: the run ended before the turn of "+count(len(ids), "behaviour")))
+	p.wrap("  ", strings.Join(ids, ", "))
+	p.f("\n")
+}
+
+// machine says what a recording that left a doubt lacked of its machine.
 func (p *page) machine(b *v1alpha1.Behaviour) string {
 	if b.Verdict != spec.Inconclusive {
 		return ""
 	}
-	for i := range p.r.Scenarios {
-		if s := &p.r.Scenarios[i]; s.Name == b.Scenario && s.Timing.Stolen > 0 {
-			return fmt.Sprintf("%.0f%% of its CPU was taken by others on its host in the worst second of this recording", 100*s.Timing.Stolen)
-		}
+	i := slices.IndexFunc(p.r.Scenarios, func(s v1alpha1.Scenario) bool { return s.Name == b.Scenario })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	s := &p.r.Scenarios[i]
+	var late, all int
+	for _, x := range s.Streams {
+		late, all = late+x.Saturated, all+x.Attempts
+	}
+	var says []string
+	if late > 0 {
+		says = append(says, fmt.Sprintf("%s of this recording's %s were sent late, by the suite's own client", thousands(late), count(all, "request")))
+	}
+	if s.Timing.Stolen >= 0.01 {
+		says = append(says, fmt.Sprintf("%.0f%% of the CPU was taken by others on its host in the worst second", 100*s.Timing.Stolen))
+	}
+	return strings.Join(says, "; ")
 }
 
 // when says in which window the rule was broken, and how the first culprit
@@ -499,8 +530,13 @@ func (p *page) passes() {
 }
 
 func (p *page) scenarios() {
+	var unrecorded []string
 	for i := range p.r.Scenarios {
 		s := &p.r.Scenarios[i]
+		if s.History == "" && s.Error == "" {
+			unrecorded = append(unrecorded, s.Name)
+			continue
+		}
 		p.f("%s: %s\n", p.paint(bold, "Recording "+s.Name), s.Disruption)
 		if s.Fault != "" && s.Fault != p.r.Settings.Fault {
 			p.field("Fault", string(s.Fault))
@@ -538,6 +574,10 @@ func (p *page) scenarios() {
 		for _, n := range s.Notes {
 			p.wrap("  note: ", n)
 		}
+		p.f("\n")
+	}
+	if len(unrecorded) > 0 {
+		p.wrap("Not recorded: ", strings.Join(unrecorded, ", "))
 		p.f("\n")
 	}
 }
@@ -645,7 +685,11 @@ func (p *page) verdict() {
 	if s.Warnings > 0 {
 		p.f(" (%s)", count(s.Warnings, "only a warning"))
 	}
-	p.f(", %d inconclusive, %d error, %d skipped (exit code %d)\n", s.Inconclusive, s.Errors, s.Skipped, r.ExitCode)
+	p.f(", %d inconclusive, %d error, %d skipped", s.Inconclusive, s.Errors, s.Skipped)
+	if n := len(r.Errors); n > 0 {
+		p.f(", %s of the run itself", count(n, "error"))
+	}
+	p.f(" (exit code %d)\n", r.ExitCode)
 	if p.o.Dir != "" {
 		p.f("Report: %s\n", filepath.Join(p.o.Dir, v1alpha1.File))
 		p.f("To judge the recordings again, with no cluster: lastcall report rejudge %s\n", p.o.Dir)

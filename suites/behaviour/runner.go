@@ -32,6 +32,11 @@ const (
 	tailFor = 2 * time.Second
 	// ledgerBudget is how long the ledger's tail may take to arrive.
 	ledgerBudget = 15 * time.Second
+	// waitingFor is how long recordings wait for the machine before that is told.
+	waitingFor = 5 * time.Second
+	// tellingFor is how much has to lie behind to say how much longer it takes than was
+	// predicted.
+	tellingFor = 10 * time.Second
 	// cleanupBudget bounds the removal of a scenario after it ended, also
 	// when the run was cancelled.
 	cleanupBudget = 90 * time.Second
@@ -108,6 +113,8 @@ type Recorder struct {
 	stolen stolen
 
 	mu    sync.Mutex
+	began time.Time // of the first recording
+	begun map[string]time.Time
 	ended map[string]bool
 }
 
@@ -117,7 +124,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if err := Validate(Catalogue()); err != nil {
 		return nil, fmt.Errorf("the catalogue is broken: %w", err)
 	}
-	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, ended: map[string]bool{}}
+	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, begun: map[string]time.Time{}, ended: map[string]bool{}}
 	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]string{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
@@ -259,6 +266,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 	given := make(chan func(*lanes)) // by who stands, and who has ended
 	waiting := r.run.Plan
 	l := lanes{cores: r.run.Cores, free: r.run.Cores}
+	told := false // that they wait
 	for n := 0; len(waiting) > 0 || l.running > 0; {
 		if ctx.Err() != nil {
 			for _, s := range waiting {
@@ -278,6 +286,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			}
 			n++
 			l.begin(t, time.Now())
+			told = false
 			wg.Go(func() {
 				var once sync.Once
 				up := func() { once.Do(func() { given <- func(l *lanes) { l.up(t) } }) }
@@ -298,7 +307,12 @@ func (r *Recorder) recordAll(ctx context.Context) {
 		select {
 		case give := <-given:
 			give(&l)
+			told = false
 		case <-again:
+			if !told && time.Since(l.changed) >= waitingFor {
+				told = true
+				r.say("", fmt.Sprintf("%d recordings wait until the machine has time for them beside the %d that run", len(waiting), l.running), n, 0, 0)
+			}
 		}
 	}
 	wg.Wait()
@@ -374,6 +388,12 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 		r.ended[s.Name] = true
 	}()
 	meta := Meta{Scenario: s, From: time.Now().UTC()}
+	r.mu.Lock()
+	r.begun[s.Name] = time.Now()
+	if r.began.IsZero() {
+		r.began = r.begun[s.Name]
+	}
+	r.mu.Unlock()
 	meta.BusyFrom, _, _ = cpuTime()
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
@@ -523,8 +543,24 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	if r.cfg.Progress == nil {
 		return
 	}
+	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: r.left(time.Now()), Samples: samples, Failed: failed})
+}
+
+// left is about how long the run still takes: what is predicted of its rest, and as
+// much longer as what lies behind it took longer than was predicted.
+func (r *Recorder) left(now time.Time) time.Duration {
 	r.mu.Lock()
-	left := r.cfg.Price.predict(slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] }))
-	r.mu.Unlock()
-	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: left, Samples: samples, Failed: failed})
+	defer r.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] })
+	left := r.cfg.Price.remaining(rest, func(s Scenario) time.Duration {
+		if at, begun := r.begun[s.Name]; begun {
+			return now.Sub(at)
+		}
+		return 0
+	})
+	took, foreseen := now.Sub(r.began), r.cfg.Price.predict(r.run.Plan)-left
+	if foreseen >= tellingFor && took > foreseen {
+		left = time.Duration(float64(left) * float64(took) / float64(foreseen))
+	}
+	return left
 }

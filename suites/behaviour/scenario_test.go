@@ -154,6 +154,41 @@ func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
 	}
 }
 
+// The rest of a run is told by the clock: it shrinks while a recording goes on, and grows
+// where what lies behind took longer than was predicted.
+func TestLeft(t *testing.T) {
+	s := Scenario{Name: "a", Topology: SlowDrain, Disrupt: DeleteEach, Cost: OnHost.cores()}
+	other := s
+	other.Name = "b"
+	one := OnHost.Estimate(s)
+	began := time.Now()
+	for _, c := range []struct {
+		name  string
+		begun map[string]time.Duration // after the first
+		ended []string
+		after time.Duration
+		want  time.Duration
+	}{
+		{"nothing has begun", nil, nil, 0, 2 * one},
+		{"in the middle of the first", map[string]time.Duration{"a": 0}, nil, one / 2, one + one/2},
+		{"after the first", map[string]time.Duration{"a": 0}, []string{"a"}, one, one},
+		{"the first took twice as long", map[string]time.Duration{"a": 0}, []string{"a"}, 2 * one, 2 * one},
+		{"the first took half as long", map[string]time.Duration{"a": 0}, []string{"a"}, one / 2, one},
+		{"both are over", map[string]time.Duration{"a": 0, "b": one}, []string{"a", "b"}, 3 * one, 0},
+	} {
+		r := &Recorder{cfg: Config{Price: OnHost}, run: Run{Plan: []Scenario{s, other}}, began: began, begun: map[string]time.Time{}, ended: map[string]bool{}}
+		for name, at := range c.begun {
+			r.begun[name] = began.Add(at)
+		}
+		for _, name := range c.ended {
+			r.ended[name] = true
+		}
+		if got := r.left(began.Add(c.after)); got.Round(time.Millisecond) != c.want.Round(time.Millisecond) {
+			t.Errorf("%s: %v left, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestValidateListsAllBugsAtOnce(t *testing.T) {
 	bad := Behaviour{ID: "Nonsense"}
 	twice := sample("a.a")

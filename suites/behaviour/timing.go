@@ -86,13 +86,18 @@ func (p Price) order(plan []Scenario) {
 	})
 }
 
-// predict is about how long recording the scenarios of a plan takes, or those
-// that are left of it: what runs alone, and then what runs side by side.
+// predict is about how long recording the scenarios of a plan takes: what runs alone,
+// and then what runs side by side.
 func (p Price) predict(plan []Scenario) time.Duration {
+	return p.remaining(plan, func(Scenario) time.Duration { return 0 })
+}
+
+// remaining is predict for scenarios of which some are under way already, for so long.
+func (p Price) remaining(plan []Scenario, gone func(Scenario) time.Duration) time.Duration {
 	var apart, longest time.Duration
 	var work float64 // in core seconds
 	for i, s := range plan {
-		d := p.Estimate(s)
+		d := max(0, p.Estimate(s)-gone(s))
 		if alone(i, s) {
 			apart += d
 			continue

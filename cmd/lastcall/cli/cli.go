@@ -107,6 +107,16 @@ func one(what, which string) cobra.PositionalArgs {
 	}
 }
 
+// some asks for so many arguments or more, in words.
+func some(least int, ask string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least {
+			return errors.New(ask)
+		}
+		return nil
+	}
+}
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

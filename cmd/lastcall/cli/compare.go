@@ -33,7 +33,7 @@ no report.`,
 		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
   lastcall report compare -o markdown lastcall-report/* >> "$GITHUB_STEP_SUMMARY"
   lastcall report compare --propagation --picture propagation.png lastcall-report/*`,
-		Args: cobra.MinimumNArgs(2),
+		Args: some(2, "name two reports or more, the first is what the others are held against"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := map[string]func(io.Writer, *compare.Comparison) error{
 				"text": compare.WriteText, "markdown": compare.WriteMarkdown, "yaml": compare.WriteYAML,

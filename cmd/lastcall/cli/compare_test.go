@@ -53,7 +53,7 @@ func TestCompare(t *testing.T) {
 		{[]string{"--propagation", pass, pass}, 0, "| kube-proxy |", ""},
 		{[]string{"--propagation", "-o", "yaml", pass, pass}, 2, "", "--propagation writes markdown"},
 		{[]string{"-o", "html", pass, pass}, 2, "", "it is text, markdown or yaml"},
-		{[]string{pass}, 2, "", "at least 2 arg"},
+		{[]string{pass}, 2, "", "name two reports or more"},
 		{[]string{pass, foreign}, 2, "", foreign},
 		{[]string{pass, "nowhere"}, 2, "", "nowhere"},
 	} {

@@ -75,12 +75,15 @@ func (p *progress) progress(b behaviour.Progress) {
 	p.mu.Unlock()
 	what := b.Step
 	if b.Scenario != "" {
+		what = b.Scenario + ": " + what
+	}
+	if b.N > 0 {
 		left := ""
 		if b.Left > 0 {
 			left = ", about " + about(b.Left) + " left"
 		}
 		// What must not be lost where the line is cut comes first.
-		what = fmt.Sprintf("[%d/%d%s] %s: %s", b.N, b.Of, left, b.Scenario, b.Step)
+		what = fmt.Sprintf("[%d/%d%s] %s", b.N, b.Of, left, what)
 	}
 	if b.Samples > 0 {
 		what += fmt.Sprintf(" (%s, %d failed)", text.Count(b.Samples, "request"), b.Failed)

@@ -332,6 +332,13 @@ func unknown(id string) error {
 			near = append(near, b.ID)
 		}
 	}
+	if area, _, dotted := strings.Cut(id, "."); dotted && len(near) == 0 {
+		for _, b := range behaviour.Catalogue() {
+			if strings.HasPrefix(b.ID, area+".") {
+				near = append(near, b.ID)
+			}
+		}
+	}
 	if len(near) == 0 {
 		return fmt.Errorf("no behaviour is called %q: `lastcall list` shows them", id)
 	}

@@ -92,7 +92,7 @@ What may be meant so and mostly is not is a warning, on standard error: a listen
 at all addresses, a minDrain that nothing gives.
 
 Exit codes: 0 nothing is wrong; 2 something is.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some(1, "name a system file, or several: `lastcall system init` writes one to begin with"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var bad []error
 			for _, path := range args {
