@@ -44,7 +44,7 @@ func RacingStreams() Check {
 						continue
 					}
 					for _, s := range k.samples {
-						if isCall(s) || !near(k, s, said[0]) {
+						if isCall(s) || !raced(k, s, said[0], begun) {
 							continue
 						}
 						disowned := (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]
@@ -87,9 +87,19 @@ func RacingStreams() Check {
 	}
 }
 
-// near says whether a stream crossed a GOAWAY, or may have: what lies in buffers while
-// either side waits for a processor is on its way too.
-func near(k connection, s timeline.Sample, a goAway) bool { return crossed(k, s, a, atOnce) }
+// raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while
+// either side waits for a processor is on its way too. A stream that was never answered, and
+// of which no backend has heard, may have lain there for longer.
+func raced(k connection, s timeline.Sample, a goAway, begun map[string]bool) bool {
+	waits := atOnce
+	if cutShort(s) && !turnedAway(s) && s.First == 0 && !begun[s.ID] {
+		waits = longWait
+	}
+	return crossed(k, s, a, waits)
+}
+
+// longWait is how long a stream may have waited for a processor at the most.
+const longWait = time.Second
 
 // crossed says whether a stream was on its way when a GOAWAY was: it had left
 // when the client was told, and reached the server after the GOAWAY was sent. waits is

@@ -51,7 +51,17 @@ func TestRacingStreams(t *testing.T) {
 		}, spec.Pass},
 		{"lost, but there before the GOAWAY was sent", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
+			times(12, func(i time.Duration) {
+				s.dial(flow).ask(9*sec+i).ask(told-2*far-atOnce-1, lost(timeline.Closed, told)).begun(told-far).goAway(told, "max")
+			})
+		}, spec.Pass},
+		{"lost, in some buffer: it left in time, and no backend has heard of it", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
 			race(s, told-2*far-atOnce-1, "max", lost(timeline.Closed, told))
+		}, spec.Fail},
+		{"lost, and no backend has heard of it, long before the GOAWAY", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			race(s, told-2*far-longWait-1, "max", lost(timeline.Closed, told))
 		}, spec.Pass},
 		{"stranded, whenever D was: the GOAWAY says that it is one", RacingStreams(), func(s *scene) {
 			s.blurD(2 * sec)

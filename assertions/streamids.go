@@ -140,7 +140,7 @@ func BelowLastCompletes() Check {
 					}
 					last := lowest(said)
 					for _, s := range k.samples {
-						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || near(k, s, said[0]) {
+						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || raced(k, s, said[0], begun) {
 							continue
 						}
 						// Whoever was told that its request was not processed sends it again, and

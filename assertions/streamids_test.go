@@ -87,8 +87,14 @@ func TestBelowLastCompletes(t *testing.T) {
 		{"completes", BelowLastCompletes(), func(s *scene) { open(s, "h2c/reused/slow/2s", 13*sec) }, spec.Pass},
 		{"is cut", BelowLastCompletes(), func(s *scene) { open(s, "h2c/reused/slow/2s", 12*sec, cut(timeline.Truncated, 12*sec)) }, spec.Fail},
 		{"is reset", BelowLastCompletes(), func(s *scene) {
-			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
+			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
+				k.ask(10*sec+900*time.Millisecond, lost(timeline.StreamReset, 12*sec)).begun(10*sec+901*time.Millisecond).goAway(11*sec, "3").hear(12*sec, timeline.FrameFIN)
+			})
 		}, spec.Fail},
+		{"is reset, in some buffer, and no backend has heard of it", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
+		}, spec.Pass},
 		{"is answered whole with another status", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 12*sec, status(503, timeline.PhaseDone))
 		}, spec.Pass},
