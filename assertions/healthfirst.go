@@ -61,6 +61,10 @@ func HealthFailsFirst() Check {
 	}
 }
 
+// promptLook is how long after a good look a balancer that looks twice a second has its
+// next one: what turned bad with the listener in between told it nothing in time.
+const promptLook = 750 * time.Millisecond
+
 // before is which of some events, in their order, is the last one before an instance's D;
 // -1: none is.
 func before(t Termination, events []timeline.Event) int {
@@ -88,6 +92,7 @@ type turning struct {
 	good   bool    // as the instance's drain began
 	bad    Instant // the first time that it was not, and was not again after that
 	silent bool    // it was last seen to give no answer in time, and not to turn bad
+	hidden bool    // it turned bad behind such a silence
 }
 
 // turningOf reads it from events. No answer in time is neither good nor
@@ -105,7 +110,7 @@ func turningOf(t Termination, events []timeline.Event, attr string) turning {
 			}
 			continue
 		case e.Attrs[attr] == "true":
-			is.bad = Instant{}
+			is.bad, is.hidden = Instant{}, false
 			is.good = is.good || !begun
 		case !begun:
 			is.good = false
@@ -114,7 +119,7 @@ func turningOf(t Termination, events []timeline.Event, attr string) turning {
 			if is.silent {
 				since = min(since, silence)
 			}
-			is.bad = Instant{At: e.At, Err: e.At - since, Source: e.Source}
+			is.bad, is.hidden = Instant{At: e.At, Err: e.At - since, Source: e.Source}, is.silent
 		}
 		is.silent = false
 	}
@@ -158,8 +163,11 @@ func (g *gather) balancerFirst(c Case, t Termination) int {
 			perhaps++
 		}
 	}
+	shut, closed := acceptsUntil(c, t)
 	switch {
 	case after > 0:
+	case perhaps > 0 && closed && shut <= bad.At && !is.hidden && bad.Err <= promptLook:
+		g.culprit(shut, t.Name, "", "%s: it accepted no more, and the balancer's health was not seen to be bad until %s, when it was asked next", relative(shut, t), relative(bad.At, t))
 	case perhaps > 0:
 		g.doubt("the balancer's health of %s turned bad at some time in %s, and new connections were served in it, but none after it", t.Name, ms(bad.Err))
 	case offered > 0:

@@ -62,6 +62,19 @@ func TestHealthFailsFirst(t *testing.T) {
 				}
 			}
 		}, spec.Inconclusive},
+		{"goes with the listener, between two looks", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut+sec/5, wireShut)
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.Health && e.Attrs["good"] == "false" {
+					e.Err = sec / 2
+				}
+			}
+		}, spec.Fail},
+		{"may have gone just before the listener, behind a silence", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut+sec/5, wireShut)
+			quiet(s, wireShut-sec/5)
+			s.tl.Sort()
+		}, spec.Inconclusive},
 		{"nobody dialled", HealthFailsFirst(), func(s *scene) {
 			polled(s, wireD+sec, wireShut)
 			s.tl.Samples = nil

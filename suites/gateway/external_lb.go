@@ -35,6 +35,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
 	},
 	Checks:     []assertions.Check{assertions.DeregistersFirst(behaviour.BalancerPeriod, behaviour.BalancerThreshold)},
-	BrokenBy:   []spec.Fault{gateway.HastyListener, gateway.HealthStaysGood},
+	BrokenBy:   []spec.Fault{gateway.HastyListener, gateway.HealthStaysGood, gateway.HealthFollows},
 	Resolution: 60 * time.Millisecond,
 })

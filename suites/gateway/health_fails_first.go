@@ -35,6 +35,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
 	},
 	Checks:     []assertions.Check{assertions.HealthFailsFirst()},
-	BrokenBy:   []spec.Fault{gateway.HealthStaysGood, gateway.LivenessFollows},
+	BrokenBy:   []spec.Fault{gateway.HealthStaysGood, gateway.HealthFollows, gateway.LivenessFollows},
 	Resolution: 60 * time.Millisecond,
 })
