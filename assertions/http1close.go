@@ -31,6 +31,7 @@ func SaysClose() Check {
 		Floors:   []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			whole := wholeAt(c.Timeline)
 			total, mute, early := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -42,7 +43,11 @@ func SaysClose() Check {
 				for _, k := range connectionsTo(c, t, inHTTP1) {
 					end, ok := k.ended()
 					last, some := k.lastAnswer()
-					if !ok || !some || k.left(last.First) < t.Drain.At+max(t.Drain.Err, atOnce) {
+					begun := k.left(last.First)
+					if at, is := whole[last.ID]; is {
+						begun = min(begun, at) // its client may read it much later
+					}
+					if !ok || !some || begun < t.Drain.At+max(t.Drain.Err, atOnce) {
 						continue
 					}
 					switch {
@@ -70,6 +75,17 @@ func SaysClose() Check {
 			return g.conclude(passed, fmt.Sprintf("%d of %s closed after an answer that did not say it", mute, plural(total, "connection was", "connections were")))
 		},
 	}
+}
+
+// wholeAt is when a backend had written its whole answer to a request.
+func wholeAt(tl *timeline.Timeline) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, e := range tl.Ledger {
+		if e.Step == timeline.Done && e.Whole {
+			out[e.ID] = e.At
+		}
+	}
+	return out
 }
 
 // lastAnswer is the last request on the connection that was answered whole.

@@ -60,6 +60,17 @@ func TestSaysClose(t *testing.T) {
 				s.dial("http1/reused/slow/2s").ask(9*sec+i, until(11*sec+i)).hear(12*sec, timeline.FrameFIN)
 			})
 		}, spec.Inconclusive},
+		{"an answer that a backend had written before D, and that its client read late", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(wireD-20*time.Millisecond).hear(wireD+90*time.Millisecond+i, timeline.FrameReset)
+			})
+			s.each(func(x *timeline.Sample) {
+				if x.Start == wireD-20*time.Millisecond {
+					x.First, x.End = wireD+80*time.Millisecond, wireD+81*time.Millisecond
+				}
+			})
+		}, spec.Inconclusive},
 		{"an answer that left before D, and was far", SaysClose(), func(s *scene) {
 			s.doors(wireD)
 			times(6, func(i time.Duration) {

@@ -55,6 +55,10 @@ func TestRacingStreams(t *testing.T) {
 				s.dial(flow).ask(9*sec+i).ask(told-2*far-atOnce-1, lost(timeline.Closed, told)).begun(told-far).goAway(told, "max")
 			})
 		}, spec.Pass},
+		{"lost, begun before the client knew and written then", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			race(s, told-1, "max", lost(timeline.Timeout, told+sec), func(x *timeline.Sample) { x.Sent = told + 1 })
+		}, spec.Fail},
 		{"lost, in some buffer: it left in time, and no backend has heard of it", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
 			race(s, told-2*far-atOnce-1, "max", lost(timeline.Closed, told))

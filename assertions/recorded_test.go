@@ -46,7 +46,8 @@ func TestRecorded(t *testing.T) {
 		{BelowLastCompletes(), [3]spec.Verdict{pass, pass, unclear}},
 		{RacingStreams(), [3]spec.Verdict{pass, pass, unclear}},
 		{CallsSayTheirEnd(), [3]spec.Verdict{pass, pass, fail}},
-		{SaysClose(), [3]spec.Verdict{pass, pass, fail}},
+		// The last answers of a hard stop were whole at the backend before D.
+		{SaysClose(), [3]spec.Verdict{pass, pass, unclear}},
 		{ClosesAfterSaying(), [3]spec.Verdict{pass, fail, unclear}},
 		// When they were recorded nobody sent a long POST ahead.
 		{Lingers(), [3]spec.Verdict{unclear, unclear, unclear}},

@@ -91,6 +91,12 @@ func TestBelowLastCompletes(t *testing.T) {
 				k.ask(10*sec+900*time.Millisecond, lost(timeline.StreamReset, 12*sec)).begun(10*sec+901*time.Millisecond).goAway(11*sec, "3").hear(12*sec, timeline.FrameFIN)
 			})
 		}, spec.Fail},
+		{"is reset, begun before the client knew and written then", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			h2pool(s, "h2c/reused/get", func(k *talk) {
+				k.ask(11*sec-1, lost(timeline.Timeout, 21*sec), func(x *timeline.Sample) { x.Sent = 11*sec + 1 }).goAway(11*sec, "3")
+			})
+		}, spec.Pass},
 		{"is reset, in some buffer, and no backend has heard of it", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
