@@ -269,7 +269,7 @@ type Matrix struct {
 	// Doubts are cells that are Inconclusive and were not meant to be, or for
 	// another reason: they prove nothing, for or against the suite.
 	Doubts []string `json:"doubts,omitempty"`
-	// Unput are the behaviours that this stage can't carry, and why: another
+	// Unput are the behaviours, and checks, that this stage can't carry, and why: another
 	// stage's matrix is to prove them.
 	Unput []string `json:"unput,omitempty"`
 	// Unheld are expectations, by fault, that no cell of a whole matrix was held

@@ -65,8 +65,8 @@ func (j *judgement) matrix(run Run, blind func(string) string) (*v1alpha1.Matrix
 		kills[f.Name] = f.Breaks
 	}
 	meta.Check(out, kills)
-	problems, doubts, killed := j.holes(out)
-	out.Killed = killed
+	problems, doubts, unput, killed := j.holes(out)
+	out.Killed, out.Unput = killed, unput
 	out.Problems = append(out.Problems, problems...)
 	out.Doubts = append(out.Doubts, doubts...)
 	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
@@ -99,8 +99,9 @@ func (p *put) surely(faults []spec.Fault) bool {
 // holes are the behaviours that no fault of theirs killed, and, in a whole
 // matrix, checks that nothing fails, behind another one that fails, and pairs
 // in one scenario that fail under the same faults. What a doubt is about already
-// is no hole, and no more than a doubt where it makes one. killed are the others.
-func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, killed []string) {
+// is no hole, and no more than a doubt where it makes one; and a check is unput that only
+// faults fail which the stage can't carry. killed are the others.
+func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, unput, killed []string) {
 	told := map[string]*put{}
 	of := func(id string) *put {
 		if told[id] == nil {
@@ -142,9 +143,12 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, killed []string
 			if m.Kind != string(Whole) || len(b.Checks) < 2 {
 				continue
 			}
+			carried := j.carried(b)
 			for _, k := range b.Checks {
 				switch {
 				case p.checks[k.Name]:
+				case len(carried) < len(b.BrokenBy) && p.surely(carried):
+					unput = append(unput, fmt.Sprintf("%s, its check %q: no fault of this stage's fails it", id, k.Name))
 				case p.surely(b.BrokenBy):
 					problems = append(problems, fmt.Sprintf("%s: no fault fails its check %q: nobody knows whether it can fail", id, k.Name))
 				default:
@@ -167,10 +171,25 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, killed []string
 			}
 		}
 	}
-	slices.Sort(problems)
-	slices.Sort(doubts)
-	slices.Sort(killed)
-	return slices.Compact(problems), slices.Compact(doubts), slices.Compact(killed)
+	for _, list := range []*[]string{&problems, &doubts, &unput, &killed} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return problems, doubts, unput, killed
+}
+
+// carried are the faults of a behaviour that the run was to put it to: those that its
+// stage has.
+func (j *judgement) carried(b Behaviour) []spec.Fault {
+	var out []spec.Fault
+	for _, f := range b.BrokenBy {
+		if slices.ContainsFunc(j.recs, func(r recording) bool {
+			return r.meta.Scenario.Fault == f && slices.Contains(r.meta.Scenario.Behaviours, b.ID)
+		}) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // unheld are the expectations that no cell of a whole matrix held: what they

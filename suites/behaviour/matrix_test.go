@@ -36,31 +36,40 @@ func TestHolesOfChecks(t *testing.T) {
 	}
 	alone := row("h", v1alpha1.MatrixCell{Behaviour: "a.one", Verdict: spec.Fail, Expected: spec.Fail, Failed: []string{"any"}})
 	for _, tc := range []struct {
-		name           string
-		kind           Matrix
-		rows           []v1alpha1.MatrixRow
-		problem, doubt string
+		name                  string
+		kind                  Matrix
+		rows                  []v1alpha1.MatrixRow
+		problem, doubt, unput string
 	}{
-		{"each check has a fault", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("second"))}, "", ""},
-		{"another's fault will do", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first")), row("h", killed("second"))}, "", ""},
-		{"one hides the other", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first"))}, `a.two: no fault fails its check "second"`, ""},
-		{"the diagonal knows too little", Diagonal, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", ""},
-		{"a diagonal that was not judged", Diagonal, []v1alpha1.MatrixRow{row("f", doubtful)}, "", ""},
-		{"an own fault that was passed", Diagonal, []v1alpha1.MatrixRow{row("f")}, "a.two: no fault of its own killed it", ""},
-		{"a fault that was not recorded", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", `a.two: no fault failed its check "second"`},
-		{"a fault that was not judged", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", doubtful)}, "", `a.two: no fault failed its check "second"`},
-		{"a recording that broke", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", broken)}, "", `a.two: no fault failed its check "second"`},
+		{"each check has a fault", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("second"))}, "", "", ""},
+		{"another's fault will do", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first")), row("h", killed("second"))}, "", "", ""},
+		{"one hides the other", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first"))}, `a.two: no fault fails its check "second"`, "", ""},
+		{"the diagonal knows too little", Diagonal, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", "", ""},
+		{"a diagonal that was not judged", Diagonal, []v1alpha1.MatrixRow{row("f", doubtful)}, "", "", ""},
+		{"an own fault that was passed", Diagonal, []v1alpha1.MatrixRow{row("f")}, "a.two: no fault of its own killed it", "", ""},
+		{"a fault that was not recorded", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", `a.two: no fault failed its check "second"`, ""},
+		{"a fault that was not judged", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", doubtful)}, "", `a.two: no fault failed its check "second"`, ""},
+		{"a recording that broke", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", broken)}, "", `a.two: no fault failed its check "second"`, ""},
+		{"a fault that the stage does not have", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", "", `a.two, its check "second"`},
+		{"of the faults that the stage has one was not judged", Whole, []v1alpha1.MatrixRow{row("f", doubtful)}, "", `a.two: no fault failed its check "second"`, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			j := &judgement{recs: []recording{
-				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.two"}}}},
-				{meta: Meta{Scenario: Scenario{Behaviours: []string{"a.one"}}}},
-			}}
-			problems, doubts, killed := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
+			j := &judgement{}
+			plan := func(id string, faults ...spec.Fault) {
+				for _, f := range faults {
+					j.recs = append(j.recs, recording{meta: Meta{Scenario: Scenario{Fault: f, Behaviours: []string{id}}}})
+				}
+			}
+			plan("a.two", "f")
+			if tc.unput == "" {
+				plan("a.two", "g")
+			}
+			plan("a.one", "h")
+			problems, doubts, unput, killed := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
 			for _, list := range []struct {
 				what, want string
 				got        []string
-			}{{"problems", tc.problem, problems}, {"doubts", tc.doubt, doubts}} {
+			}{{"problems", tc.problem, problems}, {"doubts", tc.doubt, doubts}, {"unput", tc.unput, unput}} {
 				if text := strings.Join(list.got, "; "); (text != "") != (list.want != "") || !strings.Contains(text, list.want) {
 					t.Errorf("%s %q, want %q", list.what, text, list.want)
 				}
