@@ -61,9 +61,9 @@ func HealthFailsFirst() Check {
 	}
 }
 
-// promptLook is how long after a good look a balancer that looks twice a second has its
-// next one: what turned bad with the listener in between told it nothing in time.
-const promptLook = 750 * time.Millisecond
+// lookPeriod is that of a balancer that looks twice a second: what turned bad for less
+// time than that before the listener went told it nothing.
+const lookPeriod = 500 * time.Millisecond
 
 // before is which of some events, in their order, is the last one before an instance's D;
 // -1: none is.
@@ -166,8 +166,8 @@ func (g *gather) balancerFirst(c Case, t Termination) int {
 	shut, closed := acceptsUntil(c, t)
 	switch {
 	case after > 0:
-	case perhaps > 0 && closed && shut <= bad.At && !is.hidden && bad.Err <= promptLook:
-		g.culprit(shut, t.Name, "", "%s: it accepted no more, and the balancer's health was not seen to be bad until %s, when it was asked next", relative(shut, t), relative(bad.At, t))
+	case perhaps > 0 && closed && shut <= bad.At && !is.hidden && shut <= bad.At-bad.Err+lookPeriod:
+		g.late(c, shut, t.Name, "", "%s: it accepted no more, and the balancer's health was not seen to be bad until %s, when it was asked next", relative(shut, t), relative(bad.At, t))
 	case perhaps > 0:
 		g.doubt("the balancer's health of %s turned bad at some time in %s, and new connections were served in it, but none after it", t.Name, ms(bad.Err))
 	case offered > 0:

@@ -70,6 +70,14 @@ func TestHealthFailsFirst(t *testing.T) {
 				}
 			}
 		}, spec.Fail},
+		{"a look that was late: it may have gone long before the listener", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut+sec/5, wireShut)
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.Health && e.Attrs["good"] == "false" {
+					e.Err = sec/5 + 600*time.Millisecond
+				}
+			}
+		}, spec.Inconclusive},
 		{"may have gone just before the listener, behind a silence", HealthFailsFirst(), func(s *scene) {
 			polled(s, wireShut+sec/5, wireShut)
 			quiet(s, wireShut-sec/5)

@@ -44,8 +44,9 @@ func SaysClose() Check {
 					end, ok := k.ended()
 					last, some := k.lastAnswer()
 					begun := k.left(last.First)
-					if at, is := whole[last.ID]; is {
-						begun = min(begun, at) // its client may read it much later
+					// Its client may read it much later.
+					if at, is := whole[last.ID]; is && !last.LastOnConn && begun < at+longWait {
+						begun = min(begun, at)
 					}
 					if !ok || !some || begun < t.Drain.At+max(t.Drain.Err, atOnce) {
 						continue

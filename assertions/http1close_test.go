@@ -71,6 +71,17 @@ func TestSaysClose(t *testing.T) {
 				}
 			})
 		}, spec.Inconclusive},
+		{"an answer that a backend had written before D, and that the server held", SaysClose(), func(s *scene) {
+			s.doors(wireD)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(wireD-20*time.Millisecond).hear(wireD+3*sec+i, timeline.FrameFIN)
+			})
+			s.each(func(x *timeline.Sample) {
+				if x.Start == wireD-20*time.Millisecond {
+					x.First, x.End = wireD+2*sec, wireD+2*sec
+				}
+			})
+		}, spec.Fail},
 		{"an answer that left before D, and was far", SaysClose(), func(s *scene) {
 			s.doors(wireD)
 			times(6, func(i time.Duration) {

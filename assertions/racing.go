@@ -89,16 +89,26 @@ func RacingStreams() Check {
 
 // raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while
 // either side waits for a processor is on its way too. A stream that was never answered, and
-// of which no backend has heard, may have lain there for longer.
+// of which no backend has heard, may have lain there for longer; but a call, whose end is
+// another rule's, is taken for one that did not.
 func raced(k connection, s timeline.Sample, a goAway, begun map[string]bool) bool {
-	if s.Start < a.at && opened(s) >= a.at && !unopened(s) {
+	switch {
+	case s.End <= k.left(a.at):
+		return false // it was over
+	case isCall(s):
+		return crossed(k, s, a, atOnce)
+	case s.Start < a.at && opened(s) >= a.at && !unopened(s):
 		return true // written between these, and nobody knows when
+	case unspoken(s, begun):
+		return crossed(k, s, a, longWait)
+	default:
+		return crossed(k, s, a, atOnce)
 	}
-	waits := atOnce
-	if cutShort(s) && !turnedAway(s) && s.First == 0 && !begun[s.ID] {
-		waits = longWait
-	}
-	return crossed(k, s, a, waits)
+}
+
+// unspoken says whether a stream was cut without a word of it from anybody.
+func unspoken(s timeline.Sample, begun map[string]bool) bool {
+	return cutShort(s) && !turnedAway(s) && s.First == 0 && !begun[s.ID]
 }
 
 // longWait is how long a stream may have waited for a processor at the most.

@@ -63,6 +63,10 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max")
 			race(s, told-2*far-atOnce-1, "max", lost(timeline.Closed, told))
 		}, spec.Fail},
+		{"reset before the GOAWAY was sent, and no backend has heard of it", RacingStreams(), func(s *scene) {
+			race(s, crossing, "max")
+			race(s, told-800*time.Millisecond, "max", lost(timeline.StreamReset, told-600*time.Millisecond))
+		}, spec.Pass},
 		{"lost, and no backend has heard of it, long before the GOAWAY", RacingStreams(), func(s *scene) {
 			race(s, crossing, "max")
 			race(s, told-2*far-longWait-1, "max", lost(timeline.Closed, told))

@@ -129,7 +129,8 @@ func BelowLastCompletes() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
-			total, lost, over, away, hit := 0, 0, 0, 0, 0
+			total, lost, over, hit := 0, 0, 0, 0
+			trusts := false // the ledger, in what it does not have
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				judged, before := 0, g.failures()
@@ -140,13 +141,17 @@ func BelowLastCompletes() Check {
 					}
 					last := lowest(said)
 					for _, s := range k.samples {
-						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) || raced(k, s, said[0], begun) {
+						if streamID(s) > last || unopened(s) || s.Start >= said[0].at || s.End <= k.left(said[0].at) {
+							continue
+						}
+						if raced(k, s, said[0], begun) {
+							trusts = trusts || unspoken(s, begun)
 							continue
 						}
 						// Whoever was told that its request was not processed sends it again, and
 						// has it done twice where it was.
 						if turnedAway(s) && !begun[s.ID] {
-							away++
+							trusts = true
 							continue
 						}
 						if cutShort(s) && !turnedAway(s) && outlasts(c, t, s) {
@@ -169,7 +174,7 @@ func BelowLastCompletes() Check {
 				g.least(what, t.Name, judged, fewConnections)
 			}
 			g.needTerminations(c)
-			if away > 0 {
+			if trusts {
 				g.unbegun(c.Timeline, begun)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
@@ -196,7 +201,7 @@ func cutShort(s timeline.Sample) bool { return s.Failed() && s.Phase != timeline
 // opened is when a request's stream was opened: its HEADERS are written with
 // the request's end where it has no body of its own, and at its begin else.
 func opened(s timeline.Sample) time.Duration {
-	if op := word(s, 3); op == "upload" || op == "continue" || isCall(s) || s.Sent == 0 {
+	if op := word(s, 3); op == "post" || op == "upload" || op == "continue" || isCall(s) || s.Sent == 0 {
 		return max(s.Start, s.Dial)
 	}
 	return s.Sent

@@ -101,6 +101,15 @@ func TestBelowLastCompletes(t *testing.T) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
 		}, spec.Pass},
+		{"is reset, and the ledger that has no word of it has a hole", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/slow/2s", 12*sec, lost(timeline.StreamReset, 12*sec))
+			s.tl.Ledger = s.tl.Ledger[1:]
+		}, spec.Inconclusive},
+		{"a call is reset, and no backend has heard of it", BelowLastCompletes(), func(s *scene) {
+			open(s, "h2c/reused/slow/2s", 13*sec)
+			open(s, "h2c/reused/grpc-unary", 12*sec, lost(timeline.StreamReset, 12*sec))
+		}, spec.Fail},
 		{"is answered whole with another status", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 12*sec, status(503, timeline.PhaseDone))
 		}, spec.Pass},

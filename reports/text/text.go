@@ -329,7 +329,7 @@ func (p *page) unrecorded(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	p.f("%s\n", p.paint(yellow, "--- NOT RECORDED: the run ended before the turn of "+count(len(ids), "behaviour")))
+	p.f("%s\n", p.paint(yellow, "--- NOT RECORDED, and nothing can be said: "+count(len(ids), "behaviour")))
 	p.wrap("  ", strings.Join(ids, ", "))
 	p.f("\n")
 }

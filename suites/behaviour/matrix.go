@@ -147,7 +147,7 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, unput, killed [
 			for _, k := range b.Checks {
 				switch {
 				case p.checks[k.Name]:
-				case len(carried) < len(b.BrokenBy) && p.surely(carried):
+				case len(carried) > 0 && len(carried) < len(b.BrokenBy) && p.surely(carried):
 					unput = append(unput, fmt.Sprintf("%s, its check %q: no fault of this stage's fails it", id, k.Name))
 				case p.surely(b.BrokenBy):
 					problems = append(problems, fmt.Sprintf("%s: no fault fails its check %q: nobody knows whether it can fail", id, k.Name))

@@ -307,11 +307,11 @@ func (r *Recorder) recordAll(ctx context.Context) {
 		select {
 		case give := <-given:
 			give(&l)
-			told = false
 		case <-again:
-			if !told && time.Since(l.changed) >= waitingFor {
+			anywhere := func(Scenario) bool { return true }
+			if !told && time.Since(l.changed) >= waitingFor && r.cfg.Price.next(waiting, n == 0, l.free, l.running, anywhere) >= 0 {
 				told = true
-				r.say("", fmt.Sprintf("%d recordings wait until the machine has time for them beside the %d that run", len(waiting), l.running), n, 0, 0)
+				r.say("", fmt.Sprintf("the machine has no time for more beside the %d that run: %d to come", l.running, len(waiting)), n, 0, 0)
 			}
 		}
 	}
