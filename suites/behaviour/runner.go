@@ -34,9 +34,6 @@ const (
 	ledgerBudget = 15 * time.Second
 	// waitingFor is how long recordings wait for the machine before that is told.
 	waitingFor = 5 * time.Second
-	// tellingFor is how much has to lie behind to say how much longer it takes than was
-	// predicted.
-	tellingFor = 10 * time.Second
 	// cleanupBudget bounds the removal of a scenario after it ended, also
 	// when the run was cancelled.
 	cleanupBudget = 90 * time.Second
@@ -546,8 +543,8 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: r.left(time.Now()), Samples: samples, Failed: failed})
 }
 
-// left is about how long the run still takes: what is predicted of its rest, and as
-// much longer as what lies behind it took longer than was predicted.
+// left is about how long the run still takes: what is predicted of its rest, and, once
+// that is more than was predicted of all, as much longer as it took by then.
 func (r *Recorder) left(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -558,9 +555,8 @@ func (r *Recorder) left(now time.Time) time.Duration {
 		}
 		return 0
 	})
-	took, foreseen := now.Sub(r.began), r.cfg.Price.predict(r.run.Plan)-left
-	if foreseen >= tellingFor && took > foreseen {
-		left = time.Duration(float64(left) * float64(took) / float64(foreseen))
+	if took, all := now.Sub(r.began), r.cfg.Price.predict(r.run.Plan); took > all {
+		left = time.Duration(float64(left) * float64(took) / float64(all))
 	}
 	return left
 }

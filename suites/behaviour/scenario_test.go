@@ -155,7 +155,7 @@ func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
 }
 
 // The rest of a run is told by the clock: it shrinks while a recording goes on, and grows
-// where what lies behind took longer than was predicted.
+// once more time lies behind than was predicted of all.
 func TestLeft(t *testing.T) {
 	s := Scenario{Name: "a", Topology: SlowDrain, Disrupt: DeleteEach, Cost: OnHost.cores()}
 	other := s
@@ -172,7 +172,8 @@ func TestLeft(t *testing.T) {
 		{"nothing has begun", nil, nil, 0, 2 * one},
 		{"in the middle of the first", map[string]time.Duration{"a": 0}, nil, one / 2, one + one/2},
 		{"after the first", map[string]time.Duration{"a": 0}, []string{"a"}, one, one},
-		{"the first took twice as long", map[string]time.Duration{"a": 0}, []string{"a"}, 2 * one, 2 * one},
+		{"the first took twice as long", map[string]time.Duration{"a": 0}, []string{"a"}, 2 * one, one},
+		{"the first took four times as long", map[string]time.Duration{"a": 0}, []string{"a"}, 4 * one, 2 * one},
 		{"the first took half as long", map[string]time.Duration{"a": 0}, []string{"a"}, one / 2, one},
 		{"both are over", map[string]time.Duration{"a": 0, "b": one}, []string{"a", "b"}, 3 * one, 0},
 	} {
