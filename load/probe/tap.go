@@ -138,7 +138,10 @@ func (t *tap) written(f frame) {
 	case http2.FrameData:
 	case http2.FramePing:
 		if f.flags.Has(http2.FlagPingAck) && len(t.pings) > 0 {
-			t.ear.tell(timeline.FramePing, "answered", (timeline.Monotonic() - t.pings[0]).String())
+			// One look at the clock: who takes the one from the other gets the very
+			// time it came, and with that on which side of a GOAWAY.
+			at := timeline.Monotonic()
+			t.ear.tellAt(at, timeline.FramePing, "answered", (at - t.pings[0]).String())
 			t.pings = t.pings[1:]
 		}
 		return

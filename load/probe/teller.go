@@ -4,6 +4,7 @@ package probe
 
 import (
 	"sync"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
@@ -34,7 +35,11 @@ var repeats = map[timeline.FrameKind]bool{timeline.FrameGoAway: true, timeline.F
 
 // tell tells a frame that was seen just now. attrs are names and values.
 func (t *teller) tell(kind timeline.FrameKind, attrs ...string) {
-	f := &timeline.Frame{At: timeline.Monotonic(), Stream: t.stream, Conn: t.conn, Kind: kind}
+	t.tellAt(timeline.Monotonic(), kind, attrs...)
+}
+
+func (t *teller) tellAt(at time.Duration, kind timeline.FrameKind, attrs ...string) {
+	f := &timeline.Frame{At: at, Stream: t.stream, Conn: t.conn, Kind: kind}
 	for i := 0; i < len(attrs); i += 2 {
 		if f.Attrs == nil {
 			f.Attrs = map[string]string{}
