@@ -140,9 +140,9 @@ func (g *gather) balancerFirst(c Case, t Termination) int {
 		g.doubt("the balancer's health of %s gave no answer in time, and was not seen to turn bad", t.Name)
 		return 0
 	}
+	shut, closed := acceptsUntil(c, t)
 	if !bad.Known() {
-		shut, ok := acceptsUntil(c, t)
-		if !ok {
+		if !closed {
 			g.doubt("the balancer's health of %s stayed good, and nobody saw it stop accepting", t.Name)
 			return 0
 		}
@@ -163,7 +163,6 @@ func (g *gather) balancerFirst(c Case, t Termination) int {
 			perhaps++
 		}
 	}
-	shut, closed := acceptsUntil(c, t)
 	switch {
 	case after > 0:
 	case perhaps > 0 && closed && shut <= bad.At && !is.hidden && shut <= bad.At-bad.Err+lookPeriod:

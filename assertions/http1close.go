@@ -78,17 +78,6 @@ func SaysClose() Check {
 	}
 }
 
-// wholeAt is when a backend had written its whole answer to a request.
-func wholeAt(tl *timeline.Timeline) map[string]time.Duration {
-	out := map[string]time.Duration{}
-	for _, e := range tl.Ledger {
-		if e.Step == timeline.Done && e.Whole {
-			out[e.ID] = e.At
-		}
-	}
-	return out
-}
-
 // lastAnswer is the last request on the connection that was answered whole.
 func (k connection) lastAnswer() (timeline.Sample, bool) {
 	for i := len(k.samples) - 1; i >= 0; i-- {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -115,12 +116,21 @@ func unaccounted(tl *timeline.Timeline, has map[string]bool) (first timeline.Sam
 // wholeIDs are the requests that a backend says it ended whole.
 func wholeIDs(tl *timeline.Timeline) map[string]bool {
 	whole := map[string]bool{}
-	for _, e := range tl.Ledger {
-		if e.Step == timeline.Done && e.Whole {
-			whole[e.ID] = true
-		}
+	for id := range wholeAt(tl) {
+		whole[id] = true
 	}
 	return whole
+}
+
+// wholeAt is when a backend had written its whole answer to a request.
+func wholeAt(tl *timeline.Timeline) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, e := range tl.Ledger {
+		if e.Step == timeline.Done && e.Whole {
+			out[e.ID] = e.At
+		}
+	}
+	return out
 }
 
 // slowKinds are the kinds of slow requests to the instances. That there are none

@@ -49,14 +49,9 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 		p.failure(b)
 	}
 	for _, v := range []spec.Verdict{spec.Error, spec.Inconclusive, spec.Skipped} {
-		judged, unrecorded := p.of(v), []string(nil)
+		judged := p.of(v)
 		if v == spec.Inconclusive {
-			judged = slices.DeleteFunc(judged, func(b *v1alpha1.Behaviour) bool {
-				if !b.Recorded {
-					unrecorded = append(unrecorded, b.Name())
-				}
-				return !b.Recorded
-			})
+			judged = slices.DeleteFunc(judged, unrecorded)
 		}
 		for i, b := range judged {
 			if i == 0 && v == spec.Inconclusive {
@@ -65,7 +60,9 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 			}
 			p.unsure(b)
 		}
-		p.unrecorded(unrecorded)
+		if v == spec.Inconclusive {
+			p.unrecorded()
+		}
 	}
 	p.controls()
 	p.passes()
@@ -324,8 +321,16 @@ func (p *page) unsure(b *v1alpha1.Behaviour) {
 	p.f("\n")
 }
 
+func unrecorded(b *v1alpha1.Behaviour) bool { return !b.Recorded }
+
 // unrecorded lists the behaviours whose turn never came: all have the same to say.
-func (p *page) unrecorded(ids []string) {
+func (p *page) unrecorded() {
+	var ids []string
+	for _, b := range p.of(spec.Inconclusive) {
+		if unrecorded(b) {
+			ids = append(ids, b.Name())
+		}
+	}
 	if len(ids) == 0 {
 		return
 	}
@@ -339,11 +344,10 @@ func (p *page) machine(b *v1alpha1.Behaviour) string {
 	if b.Verdict != spec.Inconclusive {
 		return ""
 	}
-	i := slices.IndexFunc(p.r.Scenarios, func(s v1alpha1.Scenario) bool { return s.Name == b.Scenario })
-	if i < 0 {
+	s := p.scenario(b.Scenario)
+	if s == nil {
 		return ""
 	}
-	s := &p.r.Scenarios[i]
 	var late, all int
 	for _, x := range s.Streams {
 		late, all = late+x.Saturated, all+x.Attempts
@@ -392,17 +396,25 @@ func (p *page) termination(scenario, target string) *v1alpha1.Termination {
 	if target == "" {
 		return nil
 	}
-	for i := range p.r.Scenarios {
-		if p.r.Scenarios[i].Name != scenario {
-			continue
-		}
-		for j := range p.r.Scenarios[i].Terminations {
-			if t := &p.r.Scenarios[i].Terminations[j]; t.Pod == target || t.UID == target {
-				return t
-			}
+	s := p.scenario(scenario)
+	if s == nil {
+		return nil
+	}
+	for i := range s.Terminations {
+		if t := &s.Terminations[i]; t.Pod == target || t.UID == target {
+			return t
 		}
 	}
 	return nil
+}
+
+// scenario is nil where there is none of that name.
+func (p *page) scenario(name string) *v1alpha1.Scenario {
+	i := slices.IndexFunc(p.r.Scenarios, func(s v1alpha1.Scenario) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.r.Scenarios[i]
 }
 
 // where lists the instances that the culprits point at, with their nodes.
@@ -469,11 +481,7 @@ func (p *page) look(b *v1alpha1.Behaviour) {
 	if p.o.Dir == "" {
 		return
 	}
-	for i := range p.r.Scenarios {
-		s := &p.r.Scenarios[i]
-		if s.Name != b.Scenario {
-			continue
-		}
+	if s := p.scenario(b.Scenario); s != nil {
 		if s.History != "" {
 			p.field("History", filepath.Join(p.o.Dir, s.History))
 		}

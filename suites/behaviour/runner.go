@@ -110,7 +110,6 @@ type Recorder struct {
 	stolen stolen
 
 	mu    sync.Mutex
-	began time.Time // of the first recording
 	begun map[string]time.Time
 	ended map[string]bool
 }
@@ -387,9 +386,6 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	meta := Meta{Scenario: s, From: time.Now().UTC()}
 	r.mu.Lock()
 	r.begun[s.Name] = time.Now()
-	if r.began.IsZero() {
-		r.began = r.begun[s.Name]
-	}
 	r.mu.Unlock()
 	meta.BusyFrom, _, _ = cpuTime()
 	dir := historyDir(r.cfg.Dir, s.Name)
@@ -555,7 +551,11 @@ func (r *Recorder) left(now time.Time) time.Duration {
 		}
 		return 0
 	})
-	if took, all := now.Sub(r.began), r.cfg.Price.predict(r.run.Plan); took > all {
+	took := time.Duration(0) // since the first recording began
+	for _, at := range r.begun {
+		took = max(took, now.Sub(at))
+	}
+	if all := r.cfg.Price.predict(r.run.Plan); took > all {
 		left = time.Duration(float64(left) * float64(took) / float64(all))
 	}
 	return left

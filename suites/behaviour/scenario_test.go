@@ -177,7 +177,7 @@ func TestLeft(t *testing.T) {
 		{"the first took half as long", map[string]time.Duration{"a": 0}, []string{"a"}, one / 2, one},
 		{"both are over", map[string]time.Duration{"a": 0, "b": one}, []string{"a", "b"}, 3 * one, 0},
 	} {
-		r := &Recorder{cfg: Config{Price: OnHost}, run: Run{Plan: []Scenario{s, other}}, began: began, begun: map[string]time.Time{}, ended: map[string]bool{}}
+		r := &Recorder{cfg: Config{Price: OnHost}, run: Run{Plan: []Scenario{s, other}}, begun: map[string]time.Time{}, ended: map[string]bool{}}
 		for name, at := range c.begun {
 			r.begun[name] = began.Add(at)
 		}
