@@ -42,6 +42,17 @@ type culprit struct {
 	Text   string   `json:"text"`
 }
 
+// Failed are the names of the checks that failed.
+func (fs Findings) Failed() []string {
+	var out []string
+	for _, f := range fs {
+		if f.Verdict == spec.Fail {
+			out = append(out, f.Check)
+		}
+	}
+	return out
+}
+
 // MarshalJSON writes the findings with readable durations.
 func (fs Findings) MarshalJSON() ([]byte, error) {
 	out := make([]finding, 0, len(fs))

@@ -47,10 +47,10 @@ func (j *judgement) matrix(run Run, blind func(string) string) (*v1alpha1.Matrix
 			for _, f := range v.Findings {
 				if f.Verdict == spec.Fail {
 					cell.Culprits += len(f.Culprits) + f.MoreCulprits
-					if v.Verdict == spec.Fail {
-						cell.Failed = append(cell.Failed, f.Check)
-					}
 				}
+			}
+			if v.Verdict == spec.Fail {
+				cell.Failed = v.Findings.Failed()
 			}
 			row.Cells = append(row.Cells, cell)
 		}

@@ -56,3 +56,30 @@ func TestExpectationsSpeakOfTheCatalogue(t *testing.T) {
 		t.Errorf("an unknown fault: %v", err)
 	}
 }
+
+// Where a behaviour has several checks, it is written of each which of its faults fails
+// it: a matrix on a stage that can't carry that fault leaves it to another stage's, which
+// holds it to what is written.
+func TestEachCheckHasItsFault(t *testing.T) {
+	for _, b := range behaviour.Catalogue() {
+		claimed := map[string]bool{}
+		for _, f := range b.BrokenBy {
+			e, err := meta.Expected(f)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, name := range e.Of(b.ID).Checks {
+				claimed[name] = true
+			}
+		}
+		for _, k := range b.Checks {
+			if len(b.Checks) > 1 && !claimed[k.Name] {
+				t.Errorf("%s: of no fault is written that it fails %q", b.ID, k.Name)
+			}
+			delete(claimed, k.Name)
+		}
+		for name := range claimed {
+			t.Errorf("%s: a fault is said to fail %q, which is no check of it", b.ID, name)
+		}
+	}
+}

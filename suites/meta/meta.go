@@ -32,6 +32,9 @@ type Expectation struct {
 // is written down must pass.
 type Verdict struct {
 	Verdict spec.Verdict `json:"verdict"`
+	// Checks are some of those that must fail, by name, where the behaviour has several:
+	// each of a behaviour's is here under one of its faults, whatever stage carries that.
+	Checks []string `json:"checks,omitempty"`
 	// Reason is part of the reason that an Inconclusive must give.
 	Reason string `json:"reason,omitempty"`
 	// Why must be said where the fault makes a behaviour fail that it does not
@@ -99,6 +102,8 @@ func Check(m *v1alpha1.Matrix, kills map[spec.Fault][]string) {
 				wrong("failed without a culprit: that is no kill")
 			case named && c.Verdict != spec.Fail:
 				wrong("%s, and the fault is there to make it fail", c.Verdict)
+			case len(want.beyond(c.Failed)) > 0:
+				wrong("not by its check %q. %s", want.beyond(c.Failed)[0], c.Reason)
 			case !named && want.Verdict != spec.Pass && want.Why == "":
 				wrong("%s without a written reason", c.Verdict)
 			}
@@ -126,9 +131,16 @@ func Compare(e Expectation, r *v1alpha1.ConformanceReport) error {
 			bugs = append(bugs, fmt.Errorf("%s: %s for another reason than %q: %s", id, b.Verdict, want.Reason, b.Reason))
 		case b.Verdict == spec.Fail && !hasCulprit(b):
 			bugs = append(bugs, fmt.Errorf("%s: failed without a culprit: that is no kill", id))
+		case len(want.beyond(b.Findings.Failed())) > 0:
+			bugs = append(bugs, fmt.Errorf("%s: failed, and not by its check %q. %s", id, want.beyond(b.Findings.Failed())[0], b.Reason))
 		}
 	}
 	return errors.Join(bugs...)
+}
+
+// beyond are the checks that had to fail and are not among those that did.
+func (v Verdict) beyond(failed []string) []string {
+	return slices.DeleteFunc(slices.Clone(v.Checks), func(name string) bool { return slices.Contains(failed, name) })
 }
 
 func hasCulprit(b v1alpha1.Behaviour) bool {

@@ -12,14 +12,14 @@ import (
 
 func TestCompare(t *testing.T) {
 	e := Expectation{Fault: "x", Verdicts: map[string]Verdict{
-		"a.fails": {Verdict: spec.Fail}, "a.passes": {Verdict: spec.Pass},
+		"a.fails": {Verdict: spec.Fail, Checks: []string{"one"}}, "a.passes": {Verdict: spec.Pass},
 		"a.unsure": {Verdict: spec.Inconclusive, Reason: "it is dead"},
 	}}
 	report := func(edit func(*v1alpha1.ConformanceReport)) *v1alpha1.ConformanceReport {
 		r := &v1alpha1.ConformanceReport{}
 		r.Settings.Fault = "x"
 		r.Behaviours = []v1alpha1.Behaviour{
-			{ID: "a.fails", Verdict: spec.Fail, Findings: v1alpha1.Findings{{Verdict: spec.Fail, Culprits: []spec.Culprit{{Text: "c"}}}}},
+			{ID: "a.fails", Verdict: spec.Fail, Findings: v1alpha1.Findings{{Check: "one", Verdict: spec.Fail, Culprits: []spec.Culprit{{Text: "c"}}}}},
 			{ID: "a.passes", Verdict: spec.Pass},
 			{ID: "a.unsure", Verdict: spec.Inconclusive, Reason: "because it is dead"},
 		}
@@ -36,6 +36,7 @@ func TestCompare(t *testing.T) {
 		{"not killed", func(r *v1alpha1.ConformanceReport) { r.Behaviours[0].Verdict = spec.Pass }, "expected Fail"},
 		{"an error is no kill", func(r *v1alpha1.ConformanceReport) { r.Behaviours[0].Verdict = spec.Error }, "expected Fail"},
 		{"no culprit", func(r *v1alpha1.ConformanceReport) { r.Behaviours[0].Findings = nil }, "without a culprit"},
+		{"by another check", func(r *v1alpha1.ConformanceReport) { r.Behaviours[0].Findings[0].Check = "other" }, `not by its check "one"`},
 		{"killed too much", func(r *v1alpha1.ConformanceReport) { r.Behaviours[1].Verdict = spec.Fail }, "expected Pass"},
 		{"unsure of something else", func(r *v1alpha1.ConformanceReport) { r.Behaviours[2].Reason = "too few" }, "another reason"},
 		{"not written down", func(r *v1alpha1.ConformanceReport) { r.Behaviours[2].ID = "a.new" }, "expected Pass"},
@@ -52,13 +53,15 @@ func TestCompare(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	const dead = "not enough evidence: echo-1 did not go on accepting: of a pod that is dead nothing can be shown"
-	kills := map[spec.Fault][]string{"close-listener": {"pod.accept-after-sigterm"}}
+	kills := map[spec.Fault][]string{"close-listener": {"pod.accept-after-sigterm", "rollout.zero-failed"}}
 	for _, tc := range []struct {
 		name           string
 		cell           v1alpha1.MatrixCell
 		problem, doubt string
 	}{
 		{"a kill", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail, Culprits: 1}, "", ""},
+		{"by another check", v1alpha1.MatrixCell{Behaviour: "rollout.zero-failed", Verdict: spec.Fail, Culprits: 1, Failed: []string{"the ledger against the clients"}}, "not by its check \"requests through the Service", ""},
+		{"by that one too", v1alpha1.MatrixCell{Behaviour: "rollout.zero-failed", Verdict: spec.Fail, Culprits: 1, Failed: []string{"the ledger against the clients", "requests through the Service in [first D, last exit + P]"}}, "", ""},
 		{"a kill without a culprit", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail}, "without a culprit", ""},
 		{"no kill", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Pass}, "Pass, expected Fail", ""},
 		{"a doubt", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Inconclusive, Reason: "starved"}, "", "Inconclusive, expected Fail. starved"},
