@@ -28,19 +28,40 @@ func main() {
 		os.Exit(agent.Run(os.Args[2:], signals, os.Stdout, os.Stderr))
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	go watch(cancel)
+	signals := listen()
+	go func() {
+		watch(signals, cancel)
+		os.Exit(cli.ExitKilled)
+	}()
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, actions()))
 }
 
-// watch cancels at the first Ctrl-C or SIGTERM, so that what was made is
-// removed and what was recorded is kept. The second one ends the process.
-func watch(cancel context.CancelCauseFunc) {
+// listen takes the signals that stop a run: Ctrl-C, SIGTERM, and a terminal that goes
+// away, unless nohup said that this is not to matter. It is caught and dropped then: a
+// signal that is ignored stays ignored in what a process starts, and a system that is
+// told to go by SIGHUP would never hear it.
+func listen() <-chan os.Signal {
 	signals := make(chan os.Signal, 2)
+	hangups := signals
+	if signal.Ignored(syscall.SIGHUP) {
+		hangups = make(chan os.Signal, 1)
+	}
+	signal.Notify(hangups, syscall.SIGHUP)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals
+}
+
+// watch cancels at the first signal, so that what was made is removed and what was
+// recorded is kept. It returns at the second one, which ends the process; a terminal that
+// goes away is told by its shell and by the kernel, and both are one.
+func watch(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
 	first := <-signals
 	fmt.Fprintf(os.Stderr, "\nlastcall: %s: removing what was made, keeping what was recorded; once more to end at once\n", first)
 	cancel(fmt.Errorf("stopped by %s", first))
-	<-signals
+	for s := range signals {
+		if s != syscall.SIGHUP {
+			break
+		}
+	}
 	fmt.Fprintln(os.Stderr, "lastcall: ended at once: `lastcall cleanup` removes what is left")
-	os.Exit(cli.ExitKilled)
 }
