@@ -100,7 +100,7 @@ func (p *put) surely(faults []spec.Fault) bool {
 // matrix, checks that nothing fails, behind another one that fails, and pairs
 // in one scenario that fail under the same faults. What a doubt is about already
 // is no hole, and no more than a doubt where it makes one; and a check is unput that only
-// faults fail which the stage can't carry. killed are the others.
+// faults are said to fail which the stage can't carry. killed are the others.
 func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, unput, killed []string) {
 	told := map[string]*put{}
 	of := func(id string) *put {
@@ -145,14 +145,18 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, unput, killed [
 			}
 			carried := j.carried(b)
 			for _, k := range b.Checks {
+				elsewhere := slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
+					e, err := meta.Expected(f)
+					return err != nil || slices.Contains(carried, f) || !slices.Contains(e.Of(id).Checks, k.Name)
+				})
 				switch {
 				case p.checks[k.Name]:
-				case len(carried) > 0 && len(carried) < len(b.BrokenBy) && p.surely(carried):
-					unput = append(unput, fmt.Sprintf("%s, its check %q: no fault of this stage's fails it", id, k.Name))
-				case p.surely(b.BrokenBy):
-					problems = append(problems, fmt.Sprintf("%s: no fault fails its check %q: nobody knows whether it can fail", id, k.Name))
-				default:
+				case !p.surely(carried):
 					doubts = append(doubts, fmt.Sprintf("%s: no fault failed its check %q, and not every fault was judged", id, k.Name))
+				case len(elsewhere) > 0:
+					unput = append(unput, fmt.Sprintf("%s, its check %q: %s is to fail it, and this stage can't carry that", id, k.Name, elsewhere[0]))
+				default:
+					problems = append(problems, fmt.Sprintf("%s: no fault fails its check %q: nobody knows whether it can fail", id, k.Name))
 				}
 			}
 		}

@@ -22,15 +22,19 @@ func known(t *testing.T, bs ...Behaviour) {
 
 // One check that fails must not hide another that never does.
 func TestHolesOfChecks(t *testing.T) {
-	two, one := sample("a.two"), sample("a.one")
-	two.Checks = []assertions.Check{{Name: "first"}, {Name: "second"}}
-	two.BrokenBy, one.BrokenBy = []spec.Fault{"f", "g"}, []spec.Fault{"h"}
+	// Of g it is written that it fails the second check (suites/meta/expected).
+	const id = "pod.grace-exhausted"
+	const f, g spec.Fault = "cut-bodies", "slices-keep-gone"
+	const first, second = "work and exit when the grace period does not suffice", "the endpoint of the killed pod"
+	two, one := sample(id), sample("a.one")
+	two.Checks = []assertions.Check{{Name: first}, {Name: second}}
+	two.BrokenBy, one.BrokenBy = []spec.Fault{f, g}, []spec.Fault{"h"}
 	known(t, two, one)
 	killed := func(checks ...string) v1alpha1.MatrixCell {
-		return v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Fail, Expected: spec.Fail, Failed: checks}
+		return v1alpha1.MatrixCell{Behaviour: id, Verdict: spec.Fail, Expected: spec.Fail, Failed: checks}
 	}
-	doubtful := v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Inconclusive, Expected: spec.Fail, Doubt: true}
-	broken := v1alpha1.MatrixCell{Behaviour: "a.two", Verdict: spec.Error, Expected: spec.Fail}
+	doubtful := v1alpha1.MatrixCell{Behaviour: id, Verdict: spec.Inconclusive, Expected: spec.Fail, Doubt: true}
+	broken := v1alpha1.MatrixCell{Behaviour: id, Verdict: spec.Error, Expected: spec.Fail}
 	row := func(f spec.Fault, cells ...v1alpha1.MatrixCell) v1alpha1.MatrixRow {
 		return v1alpha1.MatrixRow{Fault: f, Cells: cells}
 	}
@@ -38,20 +42,22 @@ func TestHolesOfChecks(t *testing.T) {
 	for _, tc := range []struct {
 		name                  string
 		kind                  Matrix
+		lacks                 bool // the stage does not have the second fault
 		rows                  []v1alpha1.MatrixRow
 		problem, doubt, unput string
 	}{
-		{"each check has a fault", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("second"))}, "", "", ""},
-		{"another's fault will do", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first")), row("h", killed("second"))}, "", "", ""},
-		{"one hides the other", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", killed("first"))}, `a.two: no fault fails its check "second"`, "", ""},
-		{"the diagonal knows too little", Diagonal, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", "", ""},
-		{"a diagonal that was not judged", Diagonal, []v1alpha1.MatrixRow{row("f", doubtful)}, "", "", ""},
-		{"an own fault that was passed", Diagonal, []v1alpha1.MatrixRow{row("f")}, "a.two: no fault of its own killed it", "", ""},
-		{"a fault that was not recorded", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", `a.two: no fault failed its check "second"`, ""},
-		{"a fault that was not judged", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", doubtful)}, "", `a.two: no fault failed its check "second"`, ""},
-		{"a recording that broke", Whole, []v1alpha1.MatrixRow{row("f", killed("first")), row("g", broken)}, "", `a.two: no fault failed its check "second"`, ""},
-		{"a fault that the stage does not have", Whole, []v1alpha1.MatrixRow{row("f", killed("first"))}, "", "", `a.two, its check "second"`},
-		{"of the faults that the stage has one was not judged", Whole, []v1alpha1.MatrixRow{row("f", doubtful)}, "", `a.two: no fault failed its check "second"`, ""},
+		{"each check has a fault", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first)), row(g, killed(second))}, "", "", ""},
+		{"another's fault will do", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first)), row(g, killed(first)), row("h", killed(second))}, "", "", ""},
+		{"one hides the other", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first)), row(g, killed(first))}, id + `: no fault fails its check "the endpoint of the killed pod"`, "", ""},
+		{"the diagonal knows too little", Diagonal, false, []v1alpha1.MatrixRow{row(f, killed(first))}, "", "", ""},
+		{"a diagonal that was not judged", Diagonal, false, []v1alpha1.MatrixRow{row(f, doubtful)}, "", "", ""},
+		{"an own fault that was passed", Diagonal, false, []v1alpha1.MatrixRow{row(f)}, id + ": no fault of its own killed it", "", ""},
+		{"a fault that was not recorded", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first))}, "", id + `: no fault failed its check "the endpoint of the killed pod"`, ""},
+		{"a fault that was not judged", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first)), row(g, doubtful)}, "", id + `: no fault failed its check "the endpoint of the killed pod"`, ""},
+		{"a recording that broke", Whole, false, []v1alpha1.MatrixRow{row(f, killed(first)), row(g, broken)}, "", id + `: no fault failed its check "the endpoint of the killed pod"`, ""},
+		{"a fault that the stage does not have", Whole, true, []v1alpha1.MatrixRow{row(f, killed(first))}, "", "", id + `, its check "the endpoint of the killed pod": slices-keep-gone is to fail it`},
+		{"a check that the stage's own fault is to fail", Whole, true, []v1alpha1.MatrixRow{row(f, killed(second))}, id + `: no fault fails its check "work and exit`, "", ""},
+		{"of the faults that the stage has one was not judged", Whole, false, []v1alpha1.MatrixRow{row(f, doubtful)}, "", id + `: no fault failed its check "the endpoint of the killed pod"`, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			j := &judgement{}
@@ -60,9 +66,9 @@ func TestHolesOfChecks(t *testing.T) {
 					j.recs = append(j.recs, recording{meta: Meta{Scenario: Scenario{Fault: f, Behaviours: []string{id}}}})
 				}
 			}
-			plan("a.two", "f")
-			if tc.unput == "" {
-				plan("a.two", "g")
+			plan(id, f)
+			if !tc.lacks {
+				plan(id, g)
 			}
 			plan("a.one", "h")
 			problems, doubts, unput, killed := j.holes(&v1alpha1.Matrix{Kind: string(tc.kind), Rows: append(tc.rows, alone)})
@@ -74,7 +80,7 @@ func TestHolesOfChecks(t *testing.T) {
 					t.Errorf("%s %q, want %q", list.what, text, list.want)
 				}
 			}
-			want := []string{"a.one", "a.two"}
+			want := []string{"a.one", id}
 			if !slices.ContainsFunc(tc.rows, func(r v1alpha1.MatrixRow) bool {
 				return slices.ContainsFunc(r.Cells, func(c v1alpha1.MatrixCell) bool { return c.Verdict == spec.Fail })
 			}) {
