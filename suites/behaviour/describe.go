@@ -59,7 +59,7 @@ func (t Topology) String() string {
 	if t.Role == system.Gateway && !t.Behind {
 		who = "instances of the gateway, before two of the app"
 	}
-	s := fmt.Sprintf("%d %s; from D on ready and accepting for %s, then accepting for %s more; grace period %s", t.Replicas, who, t.MinDrain, t.Unready, t.Grace)
+	s := fmt.Sprintf("%d %s; from D on ready and accepting for %s (the minimum drain), then accepting for %s more; grace period %s", t.Replicas, who, t.MinDrain, t.Unready, t.Grace)
 	say := func(when bool, format string, args ...any) {
 		if when {
 			s += "; " + fmt.Sprintf(format, args...)
