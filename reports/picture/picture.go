@@ -29,6 +29,8 @@ var (
 	deep  = color.RGBA{R: 0x5b, G: 0x93, B: 0xcf, A: 0xff}
 	green = color.RGBA{R: 0x8f, G: 0xcf, B: 0x9a, A: 0xff}
 	red   = color.RGBA{R: 0xd6, G: 0x1f, B: 0x1f, A: 0xff}
+	// amber is what is no evidence.
+	amber = color.RGBA{R: 0xf2, G: 0xb1, B: 0x34, A: 0xff}
 	dark  = color.RGBA{R: 0x33, G: 0x33, B: 0x33, A: 0xff}
 	// purple is what the suite did.
 	purple = color.RGBA{R: 0x7b, G: 0x3f, B: 0xb0, A: 0xff}
@@ -37,7 +39,8 @@ var (
 // caption says what the marks and colours mean.
 const caption = "seconds from T0; D draining begins, E endpoint terminating, X process gone, K its grace period ends; dashed: what the suite did\n" +
 	"light blue: from the deletion to the exit; deep blue: P after D, for which new connections may still come\n" +
-	"green: 100 ms with attempts that went well; red: with failures, each where it failed. Failures at a pod after its listener closed are expected."
+	"green: 100 ms with attempts that went well; red: with failures, each where it failed. Failures at a pod after its listener closed are expected.\n" +
+	"amber: with attempts that the suite's own client sent late, which are no evidence"
 
 // WritePNG draws the scenario. From the top: what the suite did, each a line
 // through all that is below; a bar for each termination, from the deletion to
@@ -45,7 +48,7 @@ const caption = "seconds from T0; D draining begins, E endpoint terminating, X p
 // is gone) and, where it was seen, K, and with the window P after D;
 // then a lane for each stream, green where attempts of 100 ms went well, and a
 // red tick as tall as the share of those that failed, at the instant at which
-// they failed.
+// they failed; amber at the bottom where some were sent late.
 func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario, window time.Duration) error {
 	p := plot.New()
 	p.Title.Text = s.Name + ": " + s.Disruption
@@ -80,7 +83,7 @@ func WritePNG(w io.Writer, t *timeline.Timeline, s *v1alpha1.Scenario, window ti
 	p.Add(head)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(lanes))-0.4+0.5*(rows+0.4)
 
-	height := 4.4*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
+	height := 4.9*vg.Centimeter + vg.Length(max(4, len(lanes)))*0.75*vg.Centimeter
 	c, err := p.WriterTo(32*vg.Centimeter, height, "png")
 	if err != nil {
 		return fmt.Errorf("draw scenario %s: %w", s.Name, err)
@@ -177,7 +180,7 @@ func terminations(s *v1alpha1.Scenario, window time.Duration) []*lane {
 
 // streams folds the samples of each stream into stretches of one bin.
 func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
-	type tally struct{ all, failed int }
+	type tally struct{ all, failed, late int }
 	bins := map[string]map[time.Duration]tally{}
 	for i := range t.Samples {
 		x := &t.Samples[i]
@@ -195,16 +198,22 @@ func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
 		if failed {
 			n.failed++
 		}
+		if x.Saturated {
+			n.late++
+		}
 		bins[x.Stream][at] = n
 	}
 	names := pods(t, s)
 	var out []*lane
 	for name, byTime := range bins {
 		l := &lane{name: label(name, names)}
-		var good, bad []bar
+		var good, late, bad []bar
 		for at, n := range byTime {
 			if n.failed < n.all {
 				good = append(good, bar{from: at, to: at + bin, tall: 0.35, fill: green})
+			}
+			if n.late > 0 {
+				late = append(late, bar{from: at, to: at + bin, tall: 0.15, fill: amber})
 			}
 			if n.failed > 0 {
 				// The least tick is tall enough to be seen.
@@ -212,7 +221,7 @@ func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
 				bad = append(bad, bar{from: at, to: at + bin, tall: tall, fill: red})
 			}
 		}
-		l.bars = append(joined(good), bad...)
+		l.bars = slices.Concat(joined(good), joined(late), bad)
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b *lane) int { return strings.Compare(a.name, b.name) })

@@ -29,6 +29,7 @@ func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
 	for now := time.Duration(0); now < 20*time.Second; now += 20 * time.Millisecond {
 		service := timeline.Sample{Stream: "service/http1/new/get", Start: now, Outcome: timeline.OK}
 		direct := timeline.Sample{Stream: "direct/http1/new/get@u1", Start: now, Outcome: timeline.OK}
+		service.Saturated = now > 3*time.Second && now < 4*time.Second
 		if now > 8*time.Second && now < 13*time.Second {
 			direct.Outcome = timeline.Refused
 			if now%(400*time.Millisecond) == 0 {
@@ -64,12 +65,14 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var red, green, purple, deep int
+	var red, green, purple, deep, amber int
 	for y := range img.Bounds().Max.Y {
 		for x := range img.Bounds().Max.X {
 			switch r, g, bl, _ := img.At(x, y).RGBA(); {
 			case r>>8 == 0x5b && g>>8 == 0x93 && bl>>8 == 0xcf:
 				deep++
+			case r>>8 == 0xf2 && g>>8 == 0xb1 && bl>>8 == 0x34:
+				amber++
 			case r > 0xc000 && g < 0x4000 && bl < 0x4000:
 				red++
 			case r < 0xa000 && g > 0xb000 && bl < 0xb000:
@@ -79,8 +82,8 @@ func TestWritePNG(t *testing.T) {
 			}
 		}
 	}
-	if red == 0 || green == 0 || purple == 0 || deep == 0 {
-		t.Errorf("%d red, %d green, %d purple and %d deep blue pixels", red, green, purple, deep)
+	if red == 0 || green == 0 || purple == 0 || deep == 0 || amber == 0 {
+		t.Errorf("%d red, %d green, %d purple, %d deep blue and %d amber pixels", red, green, purple, deep, amber)
 	}
 }
 
