@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("LASTCALL_TEST_AS") == "parent" {
 		listen()
-		out, err := exec.Command("sh", "-c", "kill -HUP $$; echo it did not hear").CombinedOutput() //nolint:noctx // it ends by itself
+		out, err := exec.Command("sh", "-c", "kill -HUP $$; echo it did not hear").CombinedOutput()
 		if len(out) > 0 || err == nil {
 			os.Exit(1)
 		}
