@@ -138,8 +138,8 @@ func (t *tap) written(f frame) {
 	case http2.FrameData:
 	case http2.FramePing:
 		if f.flags.Has(http2.FlagPingAck) && len(t.pings) > 0 {
-			// One look at the clock: who takes the one from the other gets the very
-			// time it came, and with that on which side of a GOAWAY.
+			// One look at the clock: the frame's time less this is the very instant at
+			// which the PING came. Two would put it behind a GOAWAY that followed it closely.
 			at := timeline.Monotonic()
 			t.ear.tellAt(at, timeline.FramePing, "answered", (at - t.pings[0]).String())
 			t.pings = t.pings[1:]

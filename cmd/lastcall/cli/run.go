@@ -91,7 +91,8 @@ cluster around it. On the host it is the suite's reference. With --system FILE
 with --stage kind as the pods of its manifests.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
-kept and judged. The second ends the process at once.`,
+kept and judged. The second ends the process at once. SIGTERM does the same, and so
+does a terminal that goes away, but under nohup.`,
 		Example: `  lastcall run --labels core
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
   lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
