@@ -26,6 +26,8 @@ var (
 	inHTTP1 = []string{"http1", "https1"}
 	inHTTP2 = []string{"h2c", "h2"}
 	inTLS   = []string{"https1", "h2"}
+	// onwardTLS is HTTP/1.1 that goes on to the backends in TLS.
+	onwardTLS = "http1-backendtls"
 )
 
 // connectionsTo are the connections to an instance's own address that speak

@@ -87,6 +87,38 @@ func TestNoReuseAfterClose(t *testing.T) {
 	})
 }
 
+func TestHeedsCloseNotify(t *testing.T) {
+	ended := func(s *scene) *scene {
+		times(6, func(i time.Duration) {
+			s.told(12*sec+i, int(i), timeline.ToldByCloseNotify).heard(12*sec+i+1, int(i), timeline.ToldByCloseNotify)
+		})
+		return s
+	}
+	one := func(after time.Duration) func(*scene) {
+		return func(s *scene) {
+			ended(s).told(12*sec, 99, timeline.ToldByCloseNotify).asked(12*sec+after, 99, timeline.ToldByCloseNotify)
+		}
+	}
+	check := HeedsCloseNotify()
+	judgeWire(t, []wireCase{
+		{"left alone", check, func(s *scene) { ended(s) }, spec.Pass},
+		{"asked after it", check, one(noCrossing + 1), spec.Fail},
+		{"asked soon after it", check, one(crossing + 1), spec.Inconclusive},
+		{"asked as it was said", check, one(crossing), spec.Pass},
+		{"asked after it, on a starved machine", check, func(s *scene) {
+			one(noCrossing + 1)(s)
+			s.through("service/http1/reused/get", 20, func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+		{"a FIN is another's", check, func(s *scene) {
+			ended(s).told(12*sec, 99, timeline.ToldByFIN).asked(14*sec, 99, timeline.ToldByFIN)
+		}, spec.Pass},
+		{"few were ended", check, func(s *scene) { s.told(12*sec, 1, timeline.ToldByCloseNotify) }, spec.Inconclusive},
+		{"only others were ended", check, func(s *scene) {
+			times(6, func(i time.Duration) { s.told(12*sec+i, int(i), timeline.ToldByFIN) })
+		}, spec.Inconclusive},
+	})
+}
+
 func TestObeysGoAway(t *testing.T) {
 	calls := func(s *scene) *scene {
 		s.through("service/h2c/reused/grpc-unary", 25, nil)
@@ -161,6 +193,22 @@ func TestEvictsPool(t *testing.T) {
 				s.event(at, timeline.Sockets, "uid-g", map[string]string{"peer": "127.1.2.4:18080", "sockets": "1/established/127.0.0.1:9"})
 			}
 		}, spec.Pass},
+		{"a socket to another port of it stays", check, func(s *scene) {
+			look(s, wireExit, 30*sec)
+			for at := 6 * sec; at < 25*sec; at += sec / 4 {
+				s.event(at, timeline.Sockets, "uid-g", map[string]string{"peer": pooledIP + ":18443", "sockets": "9/close-wait/127.0.0.1:9"})
+			}
+		}, spec.Fail},
+		{"most of those that stood were to another port of it", check, func(s *scene) {
+			look(s, 6*sec, 30*sec)
+			for at := 6 * sec; at < 25*sec; at += sec / 4 {
+				list := ""
+				if at < wireExit {
+					list = "1/established/a 2/established/b 3/established/c 4/established/d 5/established/e"
+				}
+				s.event(at, timeline.Sockets, "uid-g", map[string]string{"peer": pooledIP + ":18443", "sockets": list})
+			}
+		}, spec.Pass},
 		{"there were none", check, func(s *scene) { look(s, 6*sec, 30*sec) }, spec.Inconclusive},
 		{"nobody looked afterwards", check, func(s *scene) {
 			look(s, 30*sec, 30*sec)
@@ -226,6 +274,15 @@ func TestReplaysSafely(t *testing.T) {
 			good(s)
 			s.each(func(x *timeline.Sample) { x.Nth = 1 })
 		}, spec.Inconclusive},
+		{"what goes on in TLS stands for no other", check, func(s *scene) {
+			good(s)
+			s.each(func(x *timeline.Sample) { x.Stream = strings.Replace(x.Stream, "/http1/", "/http1-backendtls/", 1) })
+		}, spec.Inconclusive},
+		{"sent again to a backend in TLS", check, func(s *scene) {
+			good(s)
+			s.through("service/http1-backendtls/reused/post/500ms", 5, nil)
+			again(s, fmt.Sprintf("service/http1-backendtls/reused/post/500ms#%d", 7*sec), "POST")
+		}, spec.Fail},
 		{"the ledger's tail is missing", check, func(s *scene) {
 			good(s)
 			s.tl.Ledger = s.tl.Ledger[10:]

@@ -112,13 +112,19 @@ func ownCount(tl *timeline.Timeline) string {
 	return fmt.Sprintf("; at the last look %s had %s to all of its backends, and its own gauge said %s", last.Name, plural(counted, "socket", "sockets"), last.Attrs["value"])
 }
 
-// looksAt are the looks at sockets to an instance's address.
+// looksAt are the looks at sockets to an instance's address. One look is told of for each
+// of its ports.
 func looksAt(all []timeline.Event, t Termination) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range all {
-		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err == nil && t.IP != "" && host == t.IP {
-			out = append(out, e)
+		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err != nil || t.IP == "" || host != t.IP {
+			continue
 		}
+		if n := len(out) - 1; n >= 0 && out[n].At == e.At && out[n].Subject == e.Subject {
+			out[n].Attrs = map[string]string{"sockets": out[n].Attrs["sockets"] + " " + e.Attrs["sockets"]}
+			continue
+		}
+		out = append(out, e)
 	}
 	return out
 }

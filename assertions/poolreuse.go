@@ -18,26 +18,47 @@ import (
 // The instance itself says when it closed a connection first, or said GOAWAY on
 // it, and what came then.
 func NoReuseAfterClose() Check {
-	const ended = "connections that the instance closed first, or said GOAWAY on"
+	// Whether a GOAWAY was read is what h2.client-obeys asks.
+	return nothingAsked("requests on connections whose end was there to be read", "connections that the instance closed first, or said GOAWAY on", "FIN or GOAWAY",
+		farewell{timeline.ToldByFIN, "its FIN"}, farewell{timeline.ToldByGoAway, "its GOAWAY"})
+}
+
+// HeedsCloseNotify judges that whoever stands before the instances writes no request to
+// a connection in TLS whose close_notify was there to be read. RFC 8446 section 6.1: "This
+// alert notifies the recipient that the sender will not send any more messages on this
+// connection."
+//
+// The instance says close_notify and holds its FIN back: who waits for that has not
+// understood.
+func HeedsCloseNotify() Check {
+	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", "connections in TLS that the instance closed first", "close_notify",
+		farewell{timeline.ToldByCloseNotify, "its close_notify"})
+}
+
+// farewell is one way to tell that a connection ends.
+type farewell struct{ by, called string }
+
+// nothingAsked judges what comes on connections that their instance has ended in some ways.
+func nothingAsked(name, ended, ends string, ways ...farewell) Check {
 	return Check{
-		Name:     "requests on connections whose end was there to be read",
-		Expected: fmt.Sprintf("none comes more than %s after the instance's FIN or GOAWAY; up to %s after it is a doubt", ms(crossing), noCrossing),
+		Name:     name,
+		Expected: fmt.Sprintf("none comes more than %s after the instance's %s; up to %s after it is a doubt", ms(crossing), ends, noCrossing),
 		Floors:   []Floor{perTermination(ended, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, crossed := 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
-				closed, away := toldBy(c, t, timeline.ToldByFIN), toldBy(c, t, timeline.ToldByGoAway)
-				for _, k := range closed {
-					crossed += g.askedAfter(c, t, k, k.At, "its FIN")
+				of := 0
+				for _, way := range ways {
+					all := toldBy(c, t, way.by)
+					for _, k := range all {
+						crossed += g.askedAfter(c, t, k, k.At, way.called)
+					}
+					of += len(all)
 				}
-				// Whether its other side has read it is what h2.client-obeys asks.
-				for _, k := range away {
-					crossed += g.askedAfter(c, t, k, k.At, "its GOAWAY")
-				}
-				total += len(closed) + len(away)
-				g.least(ended, t.Name, len(closed)+len(away), fewConnections)
+				total += of
+				g.least(ended, t.Name, of, fewConnections)
 			}
 			g.needTerminations(c)
 			g.finding.Cause = "The pool looks at a connection only when it writes on it, or hands out one that it has read the end of: what is not safe to send again is lost, or run twice."

@@ -46,17 +46,22 @@ func ReplaysSafely() Check {
 				g.shutBetween(c, t)
 				n := 0
 				for _, s := range sent {
-					if s.Nth > 1 && !s.Saturated && s.Start >= t.Drain.At && s.Start <= t.exitOr(t.Drain.At)+c.P {
+					if s.Nth > 1 && !overTLS(s) && !s.Saturated && s.Start >= t.Drain.At && s.Start <= t.exitOr(t.Drain.At)+c.P {
 						n++
 					}
 				}
+				hit := 0
 				for _, id := range cut[t.UID] {
+					s := sent[id]
 					total++
-					if s := sent[id]; s.Failed() {
+					if s.Failed() {
 						refused++
 					}
+					if !overTLS(s) {
+						hit++
+					}
 				}
-				g.least(tempted, t.Name, len(cut[t.UID]), 3)
+				g.least(tempted, t.Name, hit, 3)
 				g.least(offered, t.Name, n, 200)
 			}
 			g.needTerminations(c)
@@ -79,12 +84,16 @@ func endOf(s timeline.Sample) string {
 func posts(tl *timeline.Timeline) map[string]timeline.Sample {
 	out := map[string]timeline.Sample{}
 	for _, s := range tl.Samples {
-		if op := word(s, 3); throughService(s) && slices.Contains(inHTTP1, word(s, 1)) && (op == "post" || op == "upload" || op == "continue") {
+		if op := word(s, 3); throughService(s) && (slices.Contains(inHTTP1, word(s, 1)) || overTLS(s)) && (op == "post" || op == "upload" || op == "continue") {
 			out[s.ID] = s
 		}
 	}
 	return out
 }
+
+// overTLS says whether a request goes on to the backends in TLS. It is judged with the others,
+// and stands for none of them: its pool is another.
+func overTLS(s timeline.Sample) bool { return word(s, 1) == onwardTLS }
 
 // cutPosts are the POSTs that an instance had begun and never ended whole, by
 // its UID.

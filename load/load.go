@@ -24,6 +24,8 @@ const (
 	DNS   Protocol = "dns"    // over UDP
 	// TCP is a stream that means nothing to whoever passes it on.
 	TCP Protocol = "tcp"
+	// BackendTLS is HTTP/1.1 to who passes it on to the backends in TLS.
+	BackendTLS Protocol = "http1-backendtls"
 )
 
 // Conns says where a request's connection comes from.

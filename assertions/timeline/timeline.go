@@ -196,8 +196,9 @@ const (
 	Gauge EventKind = "gauge"
 
 	// ConnTold: the instance told the other side of a connection that it ends: by
-	// GOAWAY, or by its FIN where it was the first to close. Attrs: conn (its number
-	// at the instance), by (ToldByGoAway, ToldByFIN), protocol (http1, h2), peer.
+	// GOAWAY, or, where it was the first to close, by its FIN, or by its close_notify
+	// with the FIN held back. Attrs: conn (its number at the instance), by (ToldByGoAway,
+	// ToldByFIN, ToldByCloseNotify), protocol (http1, h2), peer.
 	ConnTold EventKind = "conn.told"
 	// ConnHeard: the other side has read that: it answered the PING behind the
 	// GOAWAY, or closed too. Attrs: conn, by.
@@ -236,8 +237,9 @@ const (
 // The ways in which an instance tells the other side of a connection that it ends
 // (ConnTold).
 const (
-	ToldByGoAway = "goaway"
-	ToldByFIN    = "fin"
+	ToldByGoAway      = "goaway"
+	ToldByFIN         = "fin"
+	ToldByCloseNotify = "close-notify"
 )
 
 // From where an instance's controls were tried (Control).

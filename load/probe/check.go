@@ -22,8 +22,8 @@ type shape struct {
 }
 
 var (
-	overHTTP = []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.H2}
-	overH1   = []load.Protocol{load.HTTP1, load.TLS1}
+	overHTTP = []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.H2, load.BackendTLS}
+	overH1   = []load.Protocol{load.HTTP1, load.TLS1, load.BackendTLS}
 	overH2   = []load.Protocol{load.H2C, load.H2}
 	overAny  = append(slices.Clone(overHTTP), load.DNS, load.TCP)
 	anyConns = []load.Conns{load.New, load.Reused, load.Shared}

@@ -90,11 +90,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 
 // spoken are the features that a protocol is about, that of its port first.
 var spoken = map[load.Protocol][]spec.Feature{
-	load.HTTP1: {spec.HTTP1},
-	load.H2C:   {spec.H2C},
-	load.TLS1:  {spec.TLS},
-	load.H2:    {spec.TLS, spec.HTTP2},
-	load.TCP:   {spec.TCP},
+	load.HTTP1:      {spec.HTTP1},
+	load.H2C:        {spec.H2C},
+	load.TLS1:       {spec.TLS},
+	load.H2:         {spec.TLS, spec.HTTP2},
+	load.TCP:        {spec.TCP},
+	load.BackendTLS: {spec.BackendTLS},
 }
 
 // features are those that a flow of traffic is carried by.

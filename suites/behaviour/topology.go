@@ -146,6 +146,9 @@ var (
 // connections: each keeps one for half a second, so that some are always in use.
 var PooledPosts = load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
 
+// PooledInTLS are the same over connections in TLS.
+var PooledInTLS = load.Profile{Path: load.Service, Protocol: load.BackendTLS, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
+
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.
 const RaceDelay = 20 * time.Millisecond

@@ -89,12 +89,18 @@ func (g *ground) open(ctx context.Context) error {
 			Fault: string(g.faultOf(g.subject)),
 		},
 	}
+	if g.subject.Successor == system.InPlace {
+		cfg.Vacated = g.vacated
+	}
 	switch {
 	case t.Behind:
 		err = g.openBehind(ctx, cfg)
 	case g.gates():
 		err = g.openBefore(ctx, cfg)
 	default:
+		if g.stage.cfg.System == nil {
+			cfg.Issue = nil // the reference app asks for nothing in TLS, unless it is a backend
+		}
 		g.fleet, err = host.Open(ctx, g.own(cfg))
 	}
 	if err != nil {
@@ -118,7 +124,7 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 	back.MinDrain, back.Unready, back.Timeout, back.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
 	back.Fault = string(g.faultOf(g.stage.app))
 	g.stands, err = host.Open(ctx, host.Config{
-		System: g.stage.app, Place: back, Replicas: backends, Addresses: ended.Addresses,
+		System: g.stage.app, Issue: g.stage.issue, Place: back, Replicas: backends, Addresses: ended.Addresses,
 		Dir: filepath.Join(ended.Dir, "backends"), Logs: ended.Logs, Lag: time.Millisecond, Tells: true, Emit: g.backstage,
 	})
 	if err != nil {
@@ -138,7 +144,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 	started := *app.Host
 	started.Command = append(slices.Clone(started.Command), "--watch="+watchFor.String())
 	app.Host = &started
-	ended.System, ended.Issue, ended.Tells = &app, nil, true
+	ended.System, ended.Tells = &app, true
 	ended.Place.Fault = string(g.faultOf(g.stage.app))
 	if g.fleet, err = host.Open(ctx, ended); err != nil {
 		return fmt.Errorf("the backends: %w", err)
@@ -212,9 +218,16 @@ func (g *ground) event(e timeline.Event) {
 	case timeline.ProcExit:
 		g.tail.Exited(e.Subject)
 	case timeline.PodGone:
-		// It fails with the ground only.
-		g.tasks.Go(func() { _ = g.direct.Gone(g.ctx, e.Subject, g.stop) })
+		if g.subject.Successor != system.InPlace {
+			// It fails with the ground only.
+			g.tasks.Go(func() { _ = g.vacated(g.ctx, e.Subject) })
+		}
 	}
+}
+
+// vacated returns when nobody dials an instance that is gone any more.
+func (g *ground) vacated(ctx context.Context, uid string) error {
+	return g.direct.Gone(ctx, uid, g.stop)
 }
 
 // backstage takes what happens to what stays: of no interest, but for its

@@ -22,7 +22,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Refs: []spec.Ref{
 		{
 			Doc: "project", Section: "pools",
-			Quote: "A proxy writes no request to a connection after the backend's FIN, close_notify or GOAWAY was there to be read.",
+			Quote: "A proxy writes no request to a connection after the backend's FIN or GOAWAY was there to be read.",
 		},
 		{
 			Doc: "RFC 9112", Section: "section 9.5", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-9.5",

@@ -62,6 +62,8 @@ const (
 	WebSocket Feature = "WebSocket"
 	GRPC      Feature = "GRPC"
 	TCP       Feature = "TCP"
+	// BackendTLS: requests of HTTP/1.1 to a port of their own go on to the backends in TLS.
+	BackendTLS Feature = "BackendTLS"
 	// LBHealth: a path that a load balancer in front asks for the system's
 	// health. A system has it by naming it (health.lb).
 	LBHealth Feature = "LBHealth"

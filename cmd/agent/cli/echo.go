@@ -15,7 +15,7 @@ import (
 )
 
 func echoCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "echo", Short: "The reference application: HTTP/1.1, h2c and opaque TCP, with a drain and a ledger", Args: noArgs}
+	c := &cobra.Command{Use: "echo", Short: "The reference application: HTTP/1.1, h2c, TLS and opaque TCP, with a drain and a ledger", Args: noArgs}
 	id := identityFlags(c)
 	var cfg echo.Config
 	var fault string
@@ -23,6 +23,9 @@ func echoCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	f.StringVar(&cfg.Listen, "listen", ":8080", "address of work, /readyz and /livez")
 	f.StringVar(&cfg.ProbeListen, "probe-listen", "", "second address of /readyz and /livez")
 	f.StringVar(&cfg.TCP, "tcp", "", "address of talks in opaque TCP")
+	f.StringVar(&cfg.TLS, "https", "", "address of work in TLS, in HTTP/1.1")
+	f.StringVar(&cfg.Cert, "cert", "", "PEM file with the certificate of --https")
+	f.StringVar(&cfg.Key, "key", "", "PEM file with the key of --cert")
 	where := newLedgerFlags(c, "tls", "the pod (hostPath)")
 	drainFlags(c, &cfg.Drain, "the preStop hook")
 	f.DurationVar(&cfg.Startup, "startup", 0, "how long it takes before it listens")

@@ -28,6 +28,7 @@ var parts = []text.Meaning{
 	{Word: string(load.H2C), Means: "HTTP/2 in plaintext"},
 	{Word: string(load.TLS1), Means: "HTTP/1.1 in TLS"},
 	{Word: string(load.H2), Means: "HTTP/2 in TLS"},
+	{Word: string(load.BackendTLS), Means: "HTTP/1.1 that is passed on to the backends in TLS"},
 	{Word: string(load.TCP), Means: "an opaque stream"},
 	{Word: string(load.DNS), Means: "DNS over UDP"},
 	{Word: string(load.New), Means: "a connection of its own for each request"},
