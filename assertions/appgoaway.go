@@ -54,7 +54,7 @@ func NothingLostAtGoAway() Check {
 					}
 					switch {
 					case !s.Failed():
-					case turnedAway(s) && !taken[s.ID]:
+					case untaken(s, taken):
 						away++
 					default:
 						lost++

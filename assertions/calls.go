@@ -157,7 +157,8 @@ func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sampl
 			g.doubt("a call to %s broke within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 		}
 		return false
-	case lie == "" && s.Failed() && s.Outcome != timeline.Corrupt && outlasts(c, t, s):
+	// What came to an end was not cut, and has to say its status at the deadline too.
+	case lie == "" && cutShort(s) && s.Outcome != timeline.Corrupt && outlasts(c, t, s):
 		n.over++
 		return false
 	}

@@ -128,6 +128,18 @@ func TestCallsSayTheirEnd(t *testing.T) {
 			run(s, nothing)
 			s.dial(bidi).ask(18*sec, cut(timeline.Corrupt, wireDeadline)).goAway(wireD+1, "max")
 		}, spec.Fail},
+		{"ended at the deadline without a status", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, ended(timeline.Truncated, ""), until(wireDeadline)).goAway(wireD+1, "max")
+		}, spec.Fail},
+		{"ended at the deadline with a status that says nothing", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, ended(timeline.Status, "2"), until(wireDeadline)).goAway(wireD+1, "max")
+		}, spec.Fail},
+		{"ended at the deadline with UNAVAILABLE", CallsSayTheirEnd(), func(s *scene) {
+			run(s, nothing)
+			s.dial(bidi).ask(18*sec, ended(timeline.Status, "14"), until(wireDeadline)).goAway(wireD+1, "max")
+		}, spec.Pass},
 		{"begun after D, and cut", CallsSayTheirEnd(), func(s *scene) {
 			run(s, nothing)
 			s.dial(unary).ask(11*sec).ask(end, lost(timeline.Closed, end+1)).hear(end+1, timeline.FrameFIN)

@@ -173,9 +173,9 @@ func TestWireChecksNeedEvidence(t *testing.T) {
 	for _, k := range []Check{
 		SaysClose(), ClosesAfterSaying(), Lingers(), ClosesIdleFirst(), SendsGoAway(), IdleGetsGoAway(), FirstGoAwayMax(), FinalGoAway(),
 		GoAwayNeverRises(), AboveLastUnprocessed(), BelowLastCompletes(), RacingStreams(), DeadlineTellsFirst(), CloseNotifyFirst(),
-		HoldsMinimum(), HealthFailsFirst(), WebSocketsSurvive(), AnswersHalfHeaders(), CallsSayTheirEnd(),
+		HoldsMinimum(), HealthFailsFirst(), DeregistersFirst(sec, 2), WebSocketsSurvive(), AnswersHalfHeaders(), CallsSayTheirEnd(),
 		CarriesOpaque(), PassesHalfClose(), PassesServersEnd(), CutIsVisible(), ServerSpeaksFirst(), ClosesSilent(), AdminClosed(), TimersInOrder(),
-		EvictsPool(), NoReuseAfterClose(), ObeysGoAway(), ReplaysSafely(), NothingLostAtGoAway(),
+		EvictsPool(), NoReuseAfterClose(), HeedsCloseNotify(), ObeysGoAway(), ReplaysSafely(), NothingLostAtGoAway(),
 	} {
 		judgeWire(t, []wireCase{
 			{k.Name + ": nobody talked", k, func(*scene) {}, spec.Inconclusive},

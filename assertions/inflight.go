@@ -52,10 +52,14 @@ func CompletesInflight() Check {
 // completes judges what was in flight at an instance at an instant, by the
 // name of called. It counts what was, by kind of request.
 func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[string]int, tally) {
-	inflight := map[string]int{}
+	inflight, begun := map[string]int{}, begunIDs(c.Timeline)
 	var w tally
 	for _, s := range c.Timeline.Samples {
-		if !directTo(s, t.UID) || !slowOp(s) || turnedAway(s) {
+		if !directTo(s, t.UID) || !slowOp(s) {
+			continue
+		}
+		if untaken(s, begun) {
+			g.unbegun(c.Timeline, begun)
 			continue
 		}
 		if s.Start >= at.At+at.Err || s.End <= at.At-at.Err {

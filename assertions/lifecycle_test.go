@@ -344,6 +344,9 @@ func TestLifecycleChecks(t *testing.T) {
 		{"before K: one was turned away", hooks, FinishesBeforeKill(), func(s *scene) {
 			s.turnAway(sent("direct/h2c/reused/slow", "uid-c", 82*sec, 84*sec), timeline.PhaseFirstByte)
 		}, spec.Pass},
+		{"before K: one was turned away, and begun", hooks, FinishesBeforeKill(), func(s *scene) {
+			s.disown(sent("direct/h2c/reused/slow", "uid-c", 82*sec, 84*sec), timeline.PhaseFirstByte)
+		}, spec.Fail},
 		{"before K: one was cut", hooks, FinishesBeforeKill(), func(s *scene) {
 			s.spoil(sent("direct/h2c/reused/slow", "uid-c", 82*sec, 84*sec), timeline.StreamReset, 0)
 		}, spec.Fail},

@@ -47,7 +47,8 @@ func Lingers() Check {
 					hard++
 					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s after the answer that said Connection: close", k, ms(end.At-said.End))
 				}
-				if aheadPost(said) {
+				// Behind the answer to the POST itself nothing is unread.
+				if aheadPost(said) && said.Nth == 1 {
 					sending++
 				}
 				return true

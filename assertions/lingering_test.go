@@ -60,6 +60,12 @@ func TestLingers(t *testing.T) {
 			good(s)
 			s.dial("http1/new/ahead-post/1s").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameRST)
 		}, spec.Fail},
+		{"only the answers to what was sent ahead said close", Lingers(), func(s *scene) {
+			lastAnswers(s, 12*sec, saysClose)
+			times(6, func(i time.Duration) {
+				s.dial("http1/new/ahead-post/1s").ask(12*sec+i).ask(12*sec+i+1, saysClose).hear(12*sec+i+sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
 		{"nobody was sending", Lingers(), func(s *scene) { lastAnswers(s, 12*sec, saysClose) }, spec.Inconclusive},
 		{"too few", Lingers(), func(s *scene) {
 			s.dial("http1/reused/get").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)

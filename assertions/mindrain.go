@@ -133,9 +133,14 @@ func lives(c Case, t Termination) []stood {
 			}
 		}
 	}
+	shut, closed := acceptsUntil(c, t)
 	for _, s := range c.Timeline.Samples {
 		// What was refused was no connection, and the suite's own look is over.
 		if Scouts(s) || s.Conn == 0 || s.Phase == timeline.PhaseDial || !directTo(s, t.UID) && s.Server != t.UID {
+			continue
+		}
+		// Nor is what its kernel took for a listener that nobody accepts from any more.
+		if closed && arrival(s) >= shut && s.Failed() && s.First == 0 && !held(s) {
 			continue
 		}
 		at := key{s.Stream, s.Conn}

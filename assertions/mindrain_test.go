@@ -37,6 +37,14 @@ func TestHoldsMinimum(t *testing.T) {
 		}, spec.Inconclusive},
 		{"leaves too early", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, 12*sec) }, spec.Fail},
 		{"stays although it has none", HoldsMinimum(), func(s *scene) { s.doors(wireShut) }, spec.Fail},
+		{"stops accepting and keeps its listener, so that its kernel goes on", HoldsMinimum(), func(s *scene) {
+			s.doors(wireExit)
+			s.each(func(x *timeline.Sample) {
+				if x.Start >= wireShut && x.Start < wireExit {
+					x.Outcome, x.Phase, x.First, x.End, x.Server = timeline.Timeout, timeline.PhaseFirstByte, 0, x.Start+10*sec, ""
+				}
+			})
+		}, spec.Fail},
 		{"stays, and goes on accepting", HoldsMinimum(), func(s *scene) { s.doors(wireExit) }, spec.Fail},
 		{"stays for one after the other", HoldsMinimum(), func(s *scene) {
 			s.doors(wireExit)

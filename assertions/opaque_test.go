@@ -219,6 +219,15 @@ func TestPassesServersEnd(t *testing.T) {
 			heard(s, 1, 11*sec)
 			s.tl.Frames[len(s.tl.Frames)-1].At = 13*sec + 2*time.Millisecond
 		}), spec.Fail},
+		{"the server's FIN held back, on a starved machine", check, with(func(s *scene) {
+			heard(s, 1, 11*sec)
+			s.tl.Frames[len(s.tl.Frames)-1].At = 13*sec + 2*time.Millisecond
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}), spec.Inconclusive},
+		{"all within the uncertainty of D", check, func(s *scene) {
+			s.blurD(2 * sec)
+			heard(s, 6, 11*sec)
+		}, spec.Inconclusive},
 		{"no ledger has the end", check, with(func(s *scene) {
 			heard(s, 1, 11*sec)
 			s.tl.Ledger = s.tl.Ledger[:len(s.tl.Ledger)-1]

@@ -145,12 +145,20 @@ func (s *scene) alsoIn(family string, which func(timeline.Event) bool) {
 	}
 }
 
-// turnAway has the first sample that is asked for refused as not processed.
+// turnAway has the first sample that is asked for refused as not processed, and no backend
+// heard of it.
 func (s *scene) turnAway(which func(timeline.Sample) bool, at timeline.Phase) {
+	id := s.disown(which, at)
+	s.tl.Ledger = slices.DeleteFunc(s.tl.Ledger, func(e timeline.Entry) bool { return e.ID == id })
+}
+
+// disown has the first sample that is asked for refused as not processed, whatever a backend
+// says of it.
+func (s *scene) disown(which func(timeline.Sample) bool, at timeline.Phase) (id string) {
 	for i := range s.tl.Samples {
 		if x := &s.tl.Samples[i]; which(*x) {
 			x.Outcome, x.Phase = timeline.RefusedStream, at
-			return
+			return x.ID
 		}
 	}
 	panic("nobody to turn away")
@@ -329,6 +337,13 @@ func TestChecks(t *testing.T) {
 		{"inflight: one turned away", CompletesInflight(), func(s *scene) {
 			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseFirstByte)
 		}, spec.Pass},
+		{"inflight: one turned away, and begun", CompletesInflight(), func(s *scene) {
+			s.disown(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseWrite)
+		}, spec.Fail},
+		{"inflight: one turned away, and the ledger has a hole", CompletesInflight(), func(s *scene) {
+			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseFirstByte)
+			s.tl.Ledger = s.tl.Ledger[10:]
+		}, spec.Inconclusive},
 		{"inflight: one turned away in the middle of its answer", CompletesInflight(), func(s *scene) {
 			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseBody)
 		}, spec.Fail},

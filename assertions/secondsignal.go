@@ -93,9 +93,10 @@ func IgnoresSecondSignal() Check {
 // completesSince judges the slow requests that were begun at an instance after
 // the second SIGTERM, until another instant.
 func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.Duration, whole map[string]bool) tally {
+	begun := begunIDs(c.Timeline)
 	var w tally
 	for _, s := range c.Timeline.Samples {
-		if !directTo(s, t.UID) || !slowOp(s) || turnedAway(s) || s.Start < signal.At+signal.Err || s.Start > to {
+		if !directTo(s, t.UID) || !slowOp(s) || untaken(s, begun) || s.Start < signal.At+signal.Err || s.Start > to {
 			continue
 		}
 		if s.Start > to-signal.Err {

@@ -150,7 +150,7 @@ func BelowLastCompletes() Check {
 						}
 						// Whoever was told that its request was not processed sends it again, and
 						// has it done twice where it was.
-						if turnedAway(s) && !begun[s.ID] {
+						if untaken(s, begun) {
 							trusts = true
 							continue
 						}

@@ -19,13 +19,13 @@ const atTheDoor = 500 * time.Millisecond
 // underWay are the slow requests that an instance had in hand at some instant
 // between from and its exit: sent to its own address, on a connection that
 // stood, before its listener went, and not at their end by from, whenever their
-// clients heard of it. What it said that it did not take is none
-// of them.
+// clients heard of it. What it said that it did not take, and no backend has begun, is
+// none of them.
 func underWay(c Case, t Termination, from time.Duration) []timeline.Sample {
-	shut := stopsAccepting(c, t, from)
+	shut, begun := stopsAccepting(c, t, from), begunIDs(c.Timeline)
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !turnedAway(s) && s.End-delay(s) > from && s.Start < shut-atTheDoor {
+		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !untaken(s, begun) && s.End-delay(s) > from && s.Start < shut-atTheDoor {
 			out = append(out, s)
 		}
 	}
@@ -37,6 +37,11 @@ func underWay(c Case, t Termination, from time.Duration) []timeline.Sample {
 func turnedAway(s timeline.Sample) bool {
 	return s.Outcome.SafeToRetry() && s.Phase != timeline.PhaseBody
 }
+
+// untaken says whether a client was told so rightly: no backend says that it began the
+// request. RFC 9113 section 8.7: "A server MUST NOT indicate that a stream has not been
+// processed unless it can guarantee that fact."
+func untaken(s timeline.Sample, begun map[string]bool) bool { return turnedAway(s) && !begun[s.ID] }
 
 // LeftBehind says whether a request was sent ahead on a connection that the server
 // ended after the answer to the one before. That is no loss, whoever drains: RFC 9112
