@@ -120,12 +120,29 @@ type gather struct {
 	lapses []spec.Window
 }
 
+// culprit is one piece of evidence against the system. The first are kept, and one at least
+// of each instance: they say where the rule was broken.
 func (g *gather) culprit(at time.Duration, target, id, format string, args ...any) {
-	if len(g.finding.Culprits) == maxCulprits {
-		g.finding.MoreCulprits++
+	kept := g.finding.Culprits
+	one := spec.Culprit{At: at, Target: target, ID: id, Text: fmt.Sprintf(format, args...)}
+	if len(kept) < maxCulprits {
+		g.finding.Culprits = append(kept, one)
 		return
 	}
-	g.finding.Culprits = append(g.finding.Culprits, spec.Culprit{At: at, Target: target, ID: id, Text: fmt.Sprintf(format, args...)})
+	g.finding.MoreCulprits++
+	of := map[string]int{}
+	for _, c := range kept {
+		of[c.Target]++
+	}
+	if of[target] > 0 {
+		return
+	}
+	for i := range slices.Backward(kept) {
+		if of[kept[i].Target] > 1 {
+			kept[i] = one
+			return
+		}
+	}
 }
 
 func (g *gather) count(name string, n, floor int) { g.countOf("", name, n, floor) }

@@ -45,7 +45,11 @@ func Lingers() Check {
 					g.against(t, k.left(end.At), said.ID, "RST on connection %d, before the client had read the answer that said Connection: close: %s", k.number(), describe(said))
 				default:
 					hard++
-					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s after the answer that said Connection: close", k, ms(end.At-said.End))
+					when := "after"
+					if end.At < said.End {
+						when = "before the end of" // all of it had come, and the client had yet to read it
+					}
+					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s %s the answer that said Connection: close", k, ms((end.At - said.End).Abs()), when)
 				}
 				// Behind the answer to the POST itself nothing is unread.
 				if aheadPost(said) && said.Nth == 1 {

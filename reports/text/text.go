@@ -7,6 +7,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -55,7 +56,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 		}
 		for i, b := range judged {
 			if i == 0 && v == spec.Inconclusive {
-				p.wrap("", "Inconclusive is no verdict on the system: too little was seen to say. Where nothing was sent, or the machine was starved, the suite needs more CPU, or fewer behaviours at a time; otherwise see to what the reason names.")
+				p.wrap("", "Inconclusive is no verdict on the system: too little was seen to say. Where the suite was too slow itself, or sent nothing, it needs more CPU, or fewer behaviours at a time. Where too few of something were seen that the system itself does (GOAWAYs of a kind, closes of a kind), the question did not come up: see what it did instead, in the behaviours beside it.")
 				p.f("\n")
 			}
 			p.unsure(b)
@@ -450,7 +451,9 @@ func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 	}
 	p.field("Culprits", count(all, "observation")+" against the rule"+how)
 	t := tabwriter.NewWriter(&p.b, 0, 8, 2, ' ', 0)
-	for _, c := range f.Culprits[:n] {
+	first := slices.Clone(f.Culprits)
+	slices.SortStableFunc(first, func(a, b spec.Culprit) int { return cmp.Compare(a.At, b.At) })
+	for _, c := range first[:n] {
 		rel := p.relative(b, c)
 		if rel == "" {
 			rel = c.Target

@@ -42,6 +42,25 @@ func unfit(b Behaviour, sys *system.System) string {
 // it may have been begun that long before D.
 const heldLonger = 5 * time.Second
 
+// reaching is by how much what is in hand at D outlasts a vendor's minimum: before that is over
+// nothing ends it, and nothing would be shown.
+const reaching = 2 * time.Second
+
+// inHand are the requests that a drain finds begun, and that are over soon by design.
+var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load.HalfHeader, load.Belated, load.WebSocket}
+
+// reach makes a request as long as it takes to outlast a vendor's minimum, if it then ends a
+// second before the timeout; as many as before are in hand at an instant.
+func reach(p load.Profile, d system.Drain) load.Profile {
+	takes := d.MinDrain.D() + reaching
+	if !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
+		return p
+	}
+	p.Rate *= float64(p.Takes) / float64(takes)
+	p.Takes = takes
+	return p
+}
+
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	var rates [][2]float64 // of traffic, by the version that is asked for
@@ -51,8 +70,13 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		if p.Protocol = instead(sys, asked, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" {
 			continue
 		}
-		if ends && !sys.Reference() && b.Topology.Cut && p.Takes > b.Topology.Deadline {
-			p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
+		if ends && !sys.Reference() {
+			switch {
+			case !b.Topology.Cut:
+				p = reach(p, sys.Drain)
+			case p.Takes > b.Topology.Deadline:
+				p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
+			}
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.

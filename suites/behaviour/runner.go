@@ -48,11 +48,16 @@ type Stage interface {
 	// Describe says where the run takes place.
 	Describe(ctx context.Context) (v1alpha1.Environment, error)
 	// Open brings a scenario's topology up, ready and observed, not yet
-	// under load. What it sees from then on goes to the sink.
+	// under load. What it sees from then on goes to the sink. ErrDown is its error where
+	// that is the doing of the system under test.
 	Open(ctx context.Context, s Scenario, sink *Sink) (Ground, error)
 	// Close proves that nothing leaked, and removes what Open shared.
 	Close(ctx context.Context) (*v1alpha1.Egress, error)
 }
+
+// ErrDown says that the system under test does not come up, or serves nothing: what there is
+// to mend is its file, or itself, and nothing is worth recording before.
+var ErrDown = errors.New("the system under test does not come up")
 
 // Ground is one scenario's topology, standing.
 type Ground interface {
@@ -109,9 +114,12 @@ type Recorder struct {
 
 	stolen stolen
 
+	giveUp context.CancelCauseFunc
+
 	mu    sync.Mutex
 	begun map[string]time.Time
 	ended map[string]bool
+	stood bool // a recording's load has run clean
 }
 
 // NewRecorder plans a run. What a stage can't carry is skipped with its
@@ -205,11 +213,17 @@ func (r *Recorder) Record(ctx context.Context) error {
 	watching, unwatch := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.stolen.watch(watching) })
-	r.recordAll(ctx)
+	recording, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	r.giveUp = giveUp
+	r.recordAll(recording)
 	unwatch()
 	watch.Wait()
 	r.say("", "removing what the run made", 0, 0, 0)
 	egress, err := r.closeStage(ctx)
+	if why := context.Cause(recording); errors.Is(why, ErrDown) {
+		return errors.Join(why, err)
+	}
 	r.run.Report.Egress = egress
 	if err != nil {
 		r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
@@ -414,6 +428,11 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 		// Stopped by a person: the history says as much, and is kept.
 	default:
 		meta.Error = err.Error()
+		r.mu.Lock()
+		if errors.Is(err, ErrDown) && !r.stood {
+			r.giveUp(err)
+		}
+		r.mu.Unlock()
 	}
 	err = writeJSON(path, meta)
 	if err == nil {
@@ -477,9 +496,15 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		if ctx.Err() != nil {
 			return err
 		}
+		if errors.Is(err, errNothingServed) {
+			return fmt.Errorf("%w: %w", ErrDown, err)
+		}
 		meta.Doubt = fmt.Sprintf("the steady gate never opened: %v", err)
 		return nil
 	}
+	r.mu.Lock()
+	r.stood = true
+	r.mu.Unlock()
 	up()
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
 	say("steady; recording the baseline")

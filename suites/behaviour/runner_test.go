@@ -5,9 +5,12 @@ package behaviour
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -61,5 +64,61 @@ func TestABrokenBeginningIsAnEnd(t *testing.T) {
 	}
 	if err := again.Record(t.Context()); err == nil || !strings.Contains(err.Error(), "already holds a run") {
 		t.Error(err)
+	}
+}
+
+// absent is a stage whose system does not come up.
+type absent struct {
+	speechless
+
+	opened atomic.Int32
+	why    error
+}
+
+func (*absent) Describe(context.Context) (v1alpha1.Environment, error) {
+	return v1alpha1.Environment{}, nil
+}
+
+func (s *absent) Open(context.Context, Scenario, *Sink) (Ground, error) {
+	s.opened.Add(1)
+	return nil, s.why
+}
+
+// Where the system under test does not come up at first, the run ends with that; any other
+// error is a recording's own.
+func TestASystemThatDoesNotComeUp(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		why := errors.New("no such option")
+		if down {
+			why = fmt.Errorf("%w: %w", ErrDown, why)
+		}
+		stage := &absent{why: why}
+		r := &Recorder{cfg: Config{Stage: stage, Dir: t.TempDir(), Price: OnHost}, done: map[string]chan struct{}{}, ended: map[string]bool{}, begun: map[string]time.Time{}}
+		for _, name := range []string{"one", "two", "three"} {
+			s := Scenario{Name: name, Behaviours: []string{name}, Disrupt: disrupt.Disruption{Kind: disrupt.Delete, Targets: 1}}
+			if name == "one" {
+				s.Disrupt.Kind = disrupt.Kill // the control runs alone
+			}
+			r.run.Plan = append(r.run.Plan, s)
+			r.done[name] = make(chan struct{})
+		}
+		r.run.Cores = 2
+		err := r.Record(t.Context())
+		if errors.Is(err, why) != down || (err == nil) == down {
+			t.Errorf("down %v: %v", down, err)
+		}
+		if n := stage.opened.Load(); n != map[bool]int32{true: 1, false: 3}[down] {
+			t.Errorf("down %v: opened %d times", down, n)
+		}
+		if !stage.closed {
+			t.Errorf("down %v: the stage stands", down)
+		}
+		for _, done := range r.done {
+			select {
+			case <-done:
+			default:
+				t.Errorf("down %v: who waits for a recording waits on", down)
+			}
+		}
 	}
 }

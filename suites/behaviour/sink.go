@@ -4,7 +4,9 @@ package behaviour
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -141,13 +143,20 @@ func (k *Sink) Counts() (samples, failed int) {
 	return k.samples, k.failed
 }
 
+// errNothingServed: no stream got an answer that was worth anything, of a system that claims
+// to serve them all.
+var errNothingServed = errors.New("nothing was served, before anything was disturbed")
+
 // awaitSteady waits until every stream has run clean for long enough. Where the
 // system has claimed to serve all of them, it marks those that it never serves, and
-// waits for the others.
+// waits for the others; that it serves none ends the wait.
 func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, budget time.Duration) error {
 	var never []string
 	err := disrupt.Await(ctx, budget, "clean streams", func(context.Context) (ok bool, seen string, err error) {
 		ok, never, seen = k.steady(streams, claimed)
+		if len(never) > 0 && len(never) == len(streams) {
+			return false, seen, disrupt.Final(fmt.Errorf("%w: %s", errNothingServed, k.failures(streams)))
+		}
 		return ok, seen, nil
 	})
 	if err != nil {
@@ -190,6 +199,19 @@ func (k *Sink) steady(streams []string, claimed bool) (ok bool, never []string, 
 		waiting = append(waiting[:3], fmt.Sprintf("and %d more", len(waiting)-3))
 	}
 	return ok, never, strings.Join(waiting, "; ")
+}
+
+// failures are how some streams failed last, each way once.
+func (k *Sink) failures(streams []string) string {
+	of := map[string]int{}
+	for _, name := range streams {
+		of[k.lastOf(name)]++
+	}
+	var ways []string
+	for _, way := range slices.Sorted(maps.Keys(of)) {
+		ways = append(ways, fmt.Sprintf("%d of %d streams last met: %s", of[way], len(streams), way))
+	}
+	return strings.Join(ways, "; ")
 }
 
 // lastOf is a stream's last failure.

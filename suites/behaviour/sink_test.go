@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,13 +26,15 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 		served  func(n int, stream string) bool
 		opens   bool
 		marks   int
+		quits   bool // before the budget is over
 	}{
-		{"all is served", true, func(int, string) bool { return true }, true, 0},
-		{"one is never served", true, func(_ int, s string) bool { return s == good }, true, 1},
-		{"one is never served, and nobody claimed that it is", false, func(_ int, s string) bool { return s == good }, false, 0},
-		{"one was served once", true, func(n int, s string) bool { return s == good || n == 3 }, false, 0},
-		{"nothing is served", true, func(int, string) bool { return false }, false, 0},
-		{"the other one fails at times", true, func(n int, s string) bool { return s == good && n%15 != 0 }, false, 0},
+		{"all is served", true, func(int, string) bool { return true }, true, 0, false},
+		{"one is never served", true, func(_ int, s string) bool { return s == good }, true, 1, false},
+		{"one is never served, and nobody claimed that it is", false, func(_ int, s string) bool { return s == good }, false, 0, false},
+		{"one was served once", true, func(n int, s string) bool { return s == good || n == 3 }, false, 0, false},
+		{"nothing is served", true, func(int, string) bool { return false }, false, 0, true},
+		{"nothing is served, and nobody claimed that it is", false, func(int, string) bool { return false }, false, 0, false},
+		{"the other one fails at times", true, func(n int, s string) bool { return s == good && n%15 != 0 }, false, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -66,8 +69,11 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 				if (err == nil) != tc.opens {
 					t.Fatalf("the gate: %v", err)
 				}
-				if tc.marks > 0 && took < unservedFor {
+				if (tc.marks > 0 || tc.quits) && took < unservedFor {
 					t.Errorf("given up after %s", took)
+				}
+				if errors.Is(err, errNothingServed) != tc.quits || tc.quits && took > 2*unservedFor {
+					t.Errorf("after %s: %v", took, err)
 				}
 				if err := rec.Close(); err != nil {
 					t.Fatal(err)

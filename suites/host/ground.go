@@ -102,6 +102,7 @@ func (g *ground) open(ctx context.Context) error {
 			cfg.Issue = nil // the reference app asks for nothing in TLS, unless it is a backend
 		}
 		g.fleet, err = host.Open(ctx, g.own(cfg))
+		err = g.theirs(err)
 	}
 	if err != nil {
 		return err
@@ -132,7 +133,16 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 	}
 	ended.Place.Backends = g.stands.Backends()
 	g.fleet, err = host.Open(ctx, g.own(ended))
-	return err
+	return g.theirs(err)
+}
+
+// theirs says of an error of the subject's, which did not come up, that it is one where
+// the subject is a vendor's.
+func (g *ground) theirs(err error) error {
+	if err == nil || g.stage.cfg.System == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w (all that it wrote: %s)", behaviour.ErrDown, err, filepath.Join(g.stage.cfg.Logs, g.scenario.Name))
 }
 
 // openBehind puts up what is ended behind a gateway that stays. It knows its
@@ -155,7 +165,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 	peers := g.fleet.Backends()
 	before.Place.Backends = peers
 	if g.stands, err = host.Open(ctx, before); err != nil {
-		return err
+		return g.theirs(err)
 	}
 	g.tasks.Go(func() { g.census(peers) })
 	return nil

@@ -36,6 +36,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // when the listener goes
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
 		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
+		// In hand when a server begins to say it, whenever that is: where it begins with its
+		// last answers, the quick ones are none of these.
+		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Ahead, Rate: 10, Takes: time.Second},
 	},
 	Checks:     []assertions.Check{assertions.SaysClose()},
 	BrokenBy:   []spec.Fault{gateway.NoConnectionClose},
