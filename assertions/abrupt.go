@@ -106,7 +106,7 @@ func Long(key string) bool {
 // longOp cuts a stream's name before its operation and behind it, if that is one
 // that a shorter one stands in for.
 func longOp(key string) (client, op string, long bool) {
-	for _, op := range []string{"/slow/", "/post/", "/websocket/", "/half-header/", "/belated/", "/ahead/", "/talk/", "/hear/", "/grpc-server/", "/grpc-bidi/"} {
+	for _, op := range []string{"/slow/", "/chunked/", "/upload/", "/continue/", "/post/", "/websocket/", "/half-header/", "/belated/", "/ahead/", "/talk/", "/hear/", "/grpc-server/", "/grpc-bidi/"} {
 		if client, _, long := strings.Cut(key, op); long {
 			return client, op, true
 		}
