@@ -60,8 +60,17 @@ func SaysClose() Check {
 						early++
 					default:
 						judged++
-						mute++
-						g.against(t, k.left(end.At), last.ID, "%s ended by %s, %s after an answer that did not say Connection: close", k, whose[end.Kind], ms(end.At-last.End))
+						before := g.failures()
+						const text = "%s ended by %s, %s after an answer that did not say Connection: close"
+						args := []any{k, whose[end.Kind], ms(end.At - last.End)}
+						// That it came behind the listener's end, and not just before, a machine
+						// that stood still may have made of it.
+						if at := k.left(end.At); k.left(last.First) <= shut+noCrossing {
+							g.late(c, at, t.Name, last.ID, "%s: "+text, append([]any{relative(at, t)}, args...)...)
+						} else {
+							g.against(t, at, last.ID, text, args...)
+						}
+						mute += g.failures() - before
 					}
 				}
 				total += judged

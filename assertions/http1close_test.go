@@ -30,6 +30,16 @@ func TestSaysClose(t *testing.T) {
 	judgeWire(t, []wireCase{
 		{"said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut, saysClose) }, spec.Pass},
 		{"not said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut) }, spec.Fail},
+		{"not said just behind the listener's end, on a starved machine", SaysClose(), func(s *scene) {
+			s.doors(wireShut)
+			lastAnswers(s, wireShut+sec/5)
+			s.each(func(x *timeline.Sample) { x.Saturated = x.Start > wireShut-sec })
+		}, spec.Inconclusive},
+		{"not said long behind it, on a starved machine", SaysClose(), func(s *scene) {
+			s.doors(wireShut)
+			lastAnswers(s, wireShut+noCrossing+sec/5)
+			s.each(func(x *timeline.Sample) { x.Saturated = x.Start > wireShut-sec })
+		}, spec.Fail},
 		{"one of many not said", SaysClose(), func(s *scene) {
 			s.doors(wireShut)
 			lastAnswers(s, afterShut, saysClose)

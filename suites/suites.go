@@ -174,7 +174,11 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	}
 	// At one that no file described nobody has looked yet.
 	if c.System != nil {
-		if err := c.System.Validate(); err != nil {
+		err := c.System.Validate()
+		if err == nil && c.Stage == StageKind {
+			err = c.System.Installable()
+		}
+		if err != nil {
 			bugs = append(bugs, fmt.Errorf("the system under test can't be used as it is:\n%w", err))
 		}
 	}

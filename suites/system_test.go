@@ -90,8 +90,22 @@ func TestUnsoundSystemsOfGo(t *testing.T) {
 		"no command":      {func(s *system.System) { s.Host.Command = nil }, []string{"host.command: it is empty"}},
 		"no steps":        {func(s *system.System) { s.Terminate = nil }, []string{"terminate: it is empty"}},
 		"an unnamed port": {func(s *system.System) { s.Health.Ready.Port = "" }, []string{"health.ready.port: it is empty"}},
+		"manifests of nowhere": {
+			func(s *system.System) { s.Cluster = &system.Cluster{Manifests: []string{"pods.yaml"}} },
+			[]string{"cluster.manifests: nobody said in which folder"},
+		},
+		"no such manifest": {
+			func(s *system.System) {
+				s.Cluster = &system.Cluster{Manifests: []string{"pods.yaml"}}
+				s.In(os.DirFS(t.TempDir()))
+			},
+			[]string{"cluster.manifests: pods.yaml"},
+		},
 	} {
 		for _, stage := range []string{StageHost, StageKind} {
+			if strings.Contains(name, "manifest") && stage == StageHost {
+				continue // where nobody reads them
+			}
 			sys := inGo()
 			c.edit(sys)
 			_, err := Execute(t.Context(), Config{Stage: stage, System: sys, Out: filepath.Join(t.TempDir(), "out")})

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +83,8 @@ func writeNew(path, text string) error {
 }
 
 func newSystemCheck() *cobra.Command {
-	return &cobra.Command{
+	var render bool
+	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Tell all that is wrong with system files, or what they say",
 		Long: `Check system files. Each mistake is a line: file, line, field, what is wrong, and
@@ -89,7 +92,7 @@ what to do. A file without mistakes is told in a few lines: what the system
 claims, how an instance is started, and how it is ended. Nothing is started.
 
 What may be meant so and mostly is not is a warning, on standard error: a listener
-at all addresses, a minDrain that nothing gives.
+at all addresses, a minDrain that nothing gives, a program that is not on this machine.
 
 Exit codes: 0 nothing is wrong; 2 something is.`,
 		Args: some(1, "name a system file, or several: `lastcall system init` writes one to begin with"),
@@ -101,8 +104,11 @@ Exit codes: 0 nothing is wrong; 2 something is.`,
 					fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: warning: %s\n", m)
 				}
 				if err == nil {
+					if why := missing(s); why != "" {
+						fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: warning: %s: %s\n", path, why)
+					}
 					var told string
-					if told, err = tell(s); err == nil {
+					if told, err = tell(s, render); err == nil {
 						_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s", path, told)
 					}
 				}
@@ -113,6 +119,23 @@ Exit codes: 0 nothing is wrong; 2 something is.`,
 			return errors.Join(bad...)
 		},
 	}
+	cmd.Flags().BoolVar(&render, "render", false, "print the configuration too, filled in for an instance with made-up addresses")
+	return cmd
+}
+
+// missing says that a system's program is not on this machine; "" if it is.
+func missing(s *system.System) string {
+	if s.Host == nil || s.Reference() {
+		return ""
+	}
+	p, err := s.Sample()
+	if err != nil {
+		return ""
+	}
+	if _, err := exec.LookPath(p.Command[0]); err != nil {
+		return fmt.Sprintf("%q is not on this machine: %s", p.Command[0], cmp.Or(s.Host.Needs, "install it, or write the whole path"))
+	}
+	return ""
 }
 
 func newSystemImage() *cobra.Command {
@@ -187,8 +210,9 @@ func newSystemSchema() *cobra.Command {
 	}
 }
 
-// tell says what a system file says.
-func tell(s *system.System) (string, error) {
+// tell says what a system file says; with rendered, also its configuration as an instance
+// would have it.
+func tell(s *system.System, rendered bool) (string, error) {
 	var out strings.Builder
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(&out, "  %-9s %s\n", what, fmt.Sprintf(format, args...))
@@ -208,9 +232,10 @@ func tell(s *system.System) (string, error) {
 	if len(open) > 0 {
 		line("not", "%s: behaviours that need these are skipped", strings.Join(open, ", "))
 	}
+	var p system.Process
 	if s.Host != nil {
-		p, err := s.Sample()
-		if err != nil {
+		var err error
+		if p, err = s.Sample(); err != nil {
 			return "", err
 		}
 		line("host", "%s", strings.Join(p.Command, " "))
@@ -221,13 +246,25 @@ func tell(s *system.System) (string, error) {
 	if s.Cluster != nil {
 		line("cluster", "%s", strings.Join(s.Cluster.Manifests, ", "))
 	}
-	line("ready", "when GET %s on port %s answers 200 to 399", s.Health.Ready.Path, s.Health.Ready.Port)
+	for _, h := range []struct {
+		what string
+		get  *system.HTTPGet
+	}{{"ready", s.Health.Ready}, {"live", s.Health.Live}, {"balancer", s.Health.LB}} {
+		if h.get != nil {
+			line(h.what, "when GET %s on port %s answers 200 to 399", h.get.Path, h.get.Port)
+		}
+	}
 	steps := make([]string, len(s.Terminate))
 	for n, step := range s.Terminate {
 		steps[n] = step.String()
 	}
 	line("ended by", "%s", strings.Join(steps, ", then "))
 	line("times", "accepts for %s, cuts what is in flight at %s, killed at %s, all from the first step", s.Drain.MinDrain, s.Drain.Timeout, s.Drain.Grace)
+	if rendered {
+		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
+			fmt.Fprintf(&out, "\n--- DIR/%s\n%s", name, p.Files[name])
+		}
+	}
 	return out.String(), nil
 }
 
