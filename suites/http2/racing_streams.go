@@ -36,6 +36,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
 	},
 	Checks:     []assertions.Check{assertions.RacingStreams()},
-	BrokenBy:   []spec.Fault{gateway.StrandsRacing},
+	BrokenBy:   []spec.Fault{gateway.StrandsRacing, gateway.ResetsRacing},
 	Resolution: 60 * time.Millisecond,
 })
