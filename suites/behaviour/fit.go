@@ -49,11 +49,11 @@ const reaching = 2 * time.Second
 // inHand are the requests that a drain finds begun, and that are over soon by design.
 var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load.HalfHeader, load.Belated, load.WebSocket}
 
-// reach makes a request as long as it takes to outlast a vendor's minimum, if it then ends a
-// second before the timeout; as many as before are in hand at an instant.
+// reach makes a request to an instance as long as it takes to outlast a vendor's minimum, if it
+// then ends a second before the timeout; as many as before are in hand at an instant.
 func reach(p load.Profile, d system.Drain) load.Profile {
 	takes := d.MinDrain.D() + reaching
-	if !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
+	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
 		return p
 	}
 	p.Rate *= float64(p.Takes) / float64(takes)

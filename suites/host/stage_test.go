@@ -57,22 +57,24 @@ func TestFitTimes(t *testing.T) {
 func TestFitOutlastsTheMinimum(t *testing.T) {
 	asked := load.Profile{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 7, Takes: 2 * time.Second}
 	for name, c := range map[string]struct {
+		path     load.Path
 		op       load.Op
 		min, out time.Duration
 		takes    time.Duration
 		rate     float64
 	}{
-		"a long minimum":            {load.Slow, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
-		"a WebSocket":               {load.WebSocket, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
-		"a call":                    {load.Bidi, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
-		"none":                      {load.Slow, 0, 20 * time.Second, 2 * time.Second, 7},
-		"a timeout just behind it":  {load.Slow, 5 * time.Second, 7 * time.Second, 2 * time.Second, 7},
-		"a timeout just far enough": {load.Slow, 5 * time.Second, 8 * time.Second, 7 * time.Second, 2},
+		"a long minimum":            {load.Direct, load.Slow, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a WebSocket":               {load.Direct, load.WebSocket, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a call":                    {load.Direct, load.Bidi, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
+		"to no instance itself":     {load.Service, load.Slow, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
+		"none":                      {load.Direct, load.Slow, 0, 20 * time.Second, 2 * time.Second, 7},
+		"a timeout just behind it":  {load.Direct, load.Slow, 5 * time.Second, 7 * time.Second, 2 * time.Second, 7},
+		"a timeout just far enough": {load.Direct, load.Slow, 5 * time.Second, 8 * time.Second, 7 * time.Second, 2},
 	} {
 		sys := *vendors(t)
 		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.Duration(c.out)
 		p := asked
-		p.Op = c.op
+		p.Path, p.Op = c.path, c.op
 		b, why := (&Stage{cfg: Config{System: &sys}}).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})
 		if why != "" || b.Traffic[0].Takes != c.takes || b.Traffic[0].Rate != c.rate {
 			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
