@@ -30,6 +30,10 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
 	"github.com/lastcall-dev/lastcall/suites/host"
+
+	// The agent has it, and a module that requires this one and was tidied has the sums of
+	// what it imports itself alone: without it compileAgent fails there.
+	_ "github.com/lastcall-dev/lastcall/load/fortio"
 )
 
 // The stages.
@@ -62,23 +66,40 @@ const logsDir = "logs"
 
 // openHost prepares this very host.
 func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
-	agent := cfg.Agent
-	if len(agent) == 0 {
-		path, err := compileAgent(ctx, cfg.Out)
-		if err != nil {
-			return nil, &UsageError{err}
-		}
-		agent = []string{path}
-	}
 	logs, err := filepath.Abs(filepath.Join(cfg.Out, logsDir))
 	if err != nil {
 		return nil, err
 	}
+	agent, built := cfg.Agent, ""
+	if len(agent) == 0 {
+		if built, err = compileAgent(ctx, cfg.Out); err != nil {
+			return nil, &UsageError{err}
+		}
+		agent = []string{built}
+	}
 	s, err := host.Open(ctx, host.Config{System: cfg.System, Agent: agent, Logs: logs, P: cfg.P, Lag: cfg.Lag})
-	if err != nil {
+	switch {
+	case err != nil && built != "":
+		return nil, &UsageError{errors.Join(err, os.Remove(built))}
+	case err != nil:
 		return nil, &UsageError{err}
+	case built != "":
+		return compiled{s, built}, nil
 	}
 	return s, nil
+}
+
+// compiled is a host stage whose agent was compiled for it, and goes with it.
+type compiled struct {
+	behaviour.Stage
+
+	agent string
+}
+
+// Close implements behaviour.Stage.
+func (c compiled) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	egress, err := c.Stage.Close(ctx)
+	return egress, errors.Join(err, os.Remove(c.agent))
 }
 
 // compileAgent builds the agent for this host: from any module that requires

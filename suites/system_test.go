@@ -5,7 +5,9 @@ package suites
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,24 @@ func TestSystemOfGo(t *testing.T) {
 	}
 	if d := cmp.Diff(inGo(), mine, unseen); d != "" {
 		t.Errorf("the caller's own has changed (-before +after)\n%s", d)
+	}
+}
+
+// A module that requires this one has the sums of what package suites imports, in go.sum: all
+// that the agent is built from has to be among it.
+func TestTheAgentBuildsElsewhere(t *testing.T) {
+	modules := func(pkg string) []string {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	have := modules(".")
+	for _, m := range modules("../cmd/agent") {
+		if !slices.Contains(have, m) {
+			t.Errorf("the agent needs %s, of which package suites imports nothing", m)
+		}
 	}
 }
 
