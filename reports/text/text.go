@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -439,6 +440,9 @@ func (p *page) where(b *v1alpha1.Behaviour, f *spec.Finding) string {
 // shown is how many culprits are printed: the report holds them all.
 const shown = 8
 
+// sinceD is how long after D, as some checks say it at the head of a culprit.
+var sinceD = regexp.MustCompile(`^D [+-] [0-9.a-zµ]+: `)
+
 func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 	if len(f.Culprits) == 0 {
 		return
@@ -454,11 +458,13 @@ func (p *page) culprits(b *v1alpha1.Behaviour, f *spec.Finding) {
 	first := slices.Clone(f.Culprits)
 	slices.SortStableFunc(first, func(a, b spec.Culprit) int { return cmp.Compare(a.At, b.At) })
 	for _, c := range first[:n] {
-		rel := p.relative(b, c)
+		rel, text := p.relative(b, c), c.Text
 		if rel == "" {
 			rel = c.Target
+		} else {
+			text = sinceD.ReplaceAllString(text, "") // it stands before it
 		}
-		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", indent, offset(c.At), rel, c.ID, c.Text)
+		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", indent, offset(c.At), rel, c.ID, text)
 	}
 	t.Flush()
 }

@@ -50,7 +50,8 @@ const reaching = 2 * time.Second
 var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load.HalfHeader, load.Belated, load.WebSocket}
 
 // reach makes a request to an instance as long as it takes to outlast a vendor's minimum, if it
-// then ends a second before the timeout; as many as before are in hand at an instant.
+// then ends a second before the timeout; as many as before are in hand at an instant. Where
+// something else is done midway, that is what the requests are to show.
 func reach(p load.Profile, d system.Drain) load.Profile {
 	takes := d.MinDrain.D() + reaching
 	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
@@ -72,7 +73,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		if ends && !sys.Reference() {
 			switch {
-			case !b.Topology.Cut:
+			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
 			case p.Takes > b.Topology.Deadline:
 				p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline

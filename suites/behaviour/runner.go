@@ -229,7 +229,7 @@ func (r *Recorder) Record(ctx context.Context) error {
 		r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
 	}
 	if ctx.Err() != nil {
-		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run was stopped: %v", context.Cause(ctx)))
+		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run ended early: %v", context.Cause(ctx)))
 	}
 	env.Load.End = loadAverage()
 	_, stolen, all := cpuTime()

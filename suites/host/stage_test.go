@@ -80,6 +80,12 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
 		}
 	}
+	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice, Traffic: []load.Profile{asked}}
+	sys := *vendors(t)
+	sys.Terminate = []system.Step{{Signal: "TERM"}}
+	if b, why := (&Stage{cfg: Config{System: &sys}}).Fit(twice); why != "" || b.Traffic[0].Takes != asked.Takes {
+		t.Errorf("with a second signal midway: %q, %v", why, b.Traffic)
+	}
 }
 
 // A vendor's gateway whose times are all the same keeps the recordings apart that
