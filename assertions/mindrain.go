@@ -140,7 +140,7 @@ func lives(c Case, t Termination) []stood {
 			continue
 		}
 		// Nor is what its kernel took for a listener that nobody accepts from any more.
-		if closed && arrival(s) >= shut && s.Failed() && s.First == 0 && !held(s) {
+		if closed && s.New() && arrival(s) >= shut && s.Failed() && s.First == 0 && !held(s) {
 			continue
 		}
 		at := key{s.Stream, s.Conn}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
@@ -80,6 +81,14 @@ could not be shown.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var none *pflag.NotExistError
+		if errors.As(err, &none) {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			if near := nearest(none.GetSpecifiedName(), 2, names); len(near) > 0 {
+				err = fmt.Errorf("%w: is it --%s?", err, strings.Join(near, " or --"))
+			}
+		}
 		return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -99,6 +99,7 @@ func TestRunRefuses(t *testing.T) {
 		`--profile "huge"`:                                             "--profile huge",
 		"is not empty: nothing that was recorded is":                   "--out " + full,
 		"unknown flag: --retries":                                      "--retries 3",
+		"unknown flag: --sytem: is it --system?":                       "--sytem f",
 		"unknown command":                                              "everything",
 		"--labels has an empty value":                                  "--labels=",
 		"--behaviours has an empty value":                              "--behaviours=",

@@ -320,14 +320,23 @@ func ended(r *v1alpha1.ConformanceReport) error {
 	return exit{code: r.ExitCode}
 }
 
+// nearest are the words that a person may have meant by another, which so many letters tell
+// apart from it: cobra knows how to find them among the names of commands.
+func nearest(word string, letters int, among []string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: letters}
+	for _, w := range among {
+		all.AddCommand(&cobra.Command{Use: w, Run: func(*cobra.Command, []string) {}})
+	}
+	return all.SuggestionsFor(word)
+}
+
 // unknown is the error for an ID that no behaviour has.
 func unknown(id string) error {
-	// cobra knows how to find what a person meant among the names of commands.
-	all := &cobra.Command{SuggestionsMinimumDistance: 5}
+	var ids []string
 	for _, b := range behaviour.Catalogue() {
-		all.AddCommand(&cobra.Command{Use: b.ID, Run: func(*cobra.Command, []string) {}})
+		ids = append(ids, b.ID)
 	}
-	near := all.SuggestionsFor(id)
+	near := nearest(id, 5, ids)
 	for _, b := range behaviour.Catalogue() {
 		if strings.Contains(b.ID, id) && !slices.Contains(near, b.ID) {
 			near = append(near, b.ID)
