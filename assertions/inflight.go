@@ -53,16 +53,17 @@ func CompletesInflight() Check {
 // name of called. It counts what was, by kind of request.
 func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[string]int, tally) {
 	inflight, begun := map[string]int{}, begunIDs(c.Timeline)
+	believed := false // a client's word that its request was not taken
 	var w tally
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !slowOp(s) {
 			continue
 		}
-		if untaken(s, begun) {
-			g.unbegun(c.Timeline, begun)
+		if s.Start >= at.At+at.Err || s.End <= at.At-at.Err {
 			continue
 		}
-		if s.Start >= at.At+at.Err || s.End <= at.At-at.Err {
+		if untaken(s, begun) {
+			believed = true
 			continue
 		}
 		if s.Start >= at.At-at.Err || s.End <= at.At+at.Err {
@@ -85,6 +86,9 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 		case !whole[s.ID]:
 			g.unended(s)
 		}
+	}
+	if believed {
+		g.unbegun(c.Timeline, begun)
 	}
 	return inflight, w
 }

@@ -19,7 +19,8 @@ import (
 // it, and what came then.
 func NoReuseAfterClose() Check {
 	// Whether a GOAWAY was read is what h2.client-obeys asks.
-	return nothingAsked("requests on connections whose end was there to be read", "connections that the instance closed first, or said GOAWAY on", "FIN or GOAWAY",
+	const ended = "connections that the instance closed first, or said GOAWAY on"
+	return nothingAsked("requests on connections whose end was there to be read", ended, "FIN or GOAWAY", perTermination(ended, fewConnections),
 		farewell{timeline.ToldByFIN, "its FIN"}, farewell{timeline.ToldByGoAway, "its GOAWAY"})
 }
 
@@ -28,10 +29,12 @@ func NoReuseAfterClose() Check {
 // alert notifies the recipient that the sender will not send any more messages on this
 // connection."
 //
-// The instance says close_notify and holds its FIN back: who waits for that has not
-// understood.
+// The instance says close_notify behind an answer that does not say close, and holds its FIN
+// back: who waits for either has not understood.
 func HeedsCloseNotify() Check {
-	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", "connections in TLS that the instance closed first", "close_notify",
+	const ended, floor = "connections in TLS that the instance closed first", 3
+	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", ended, "close_notify",
+		Floor{Name: "per termination: " + ended, N: floor, Reason: "each request meets one, and they are far apart, so that who reuses a connection does it long after its end"},
 		farewell{timeline.ToldByCloseNotify, "its close_notify"})
 }
 
@@ -39,11 +42,11 @@ func HeedsCloseNotify() Check {
 type farewell struct{ by, called string }
 
 // nothingAsked judges what comes on connections that their instance has ended in some ways.
-func nothingAsked(name, ended, ends string, ways ...farewell) Check {
+func nothingAsked(name, ended, ends string, floor Floor, ways ...farewell) Check {
 	return Check{
 		Name:     name,
 		Expected: fmt.Sprintf("none comes more than %s after the instance's %s; up to %s after it is a doubt", ms(crossing), ends, noCrossing),
-		Floors:   []Floor{perTermination(ended, fewConnections)},
+		Floors:   []Floor{floor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, crossed := 0, 0
@@ -58,7 +61,7 @@ func nothingAsked(name, ended, ends string, ways ...farewell) Check {
 					of += len(all)
 				}
 				total += of
-				g.least(ended, t.Name, of, fewConnections)
+				g.least(ended, t.Name, of, floor.N)
 			}
 			g.needTerminations(c)
 			g.finding.Cause = "The pool looks at a connection only when it writes on it, or hands out one that it has read the end of: what is not safe to send again is lost, or run twice."

@@ -77,17 +77,17 @@ const (
 	Idle Op = "idle"
 	// WebSocket upgrades its connection, has a message echoed every
 	// work.MessageEvery for Profile.Takes, and then closes the WebSocket.
-	// Protocol is HTTP1 or TLS1, and Conns is New.
+	// Protocol is HTTP/1.1's, and Conns is New.
 	WebSocket Op = "websocket"
 	// HalfHeader is a short GET whose header comes in two halves, Profile.Takes
-	// apart. Protocol is HTTP1 or TLS1, and Conns is New.
+	// apart. Protocol is HTTP/1.1's, and Conns is New.
 	HalfHeader Op = "half-header"
 	// Belated is a short GET that is sent Profile.Takes after its connection stood, on
 	// which nothing was said before.
 	Belated Op = "belated"
 	// Ahead is two short GETs at once, each of which the backend answers Profile.Takes
 	// after it has read it: the second one waits behind the first, and is a sample of
-	// its own. Protocol is HTTP1 or TLS1, and Conns is New.
+	// its own. Protocol is HTTP/1.1's, and Conns is New.
 	Ahead Op = "ahead"
 	// AheadPost is a short GET that the backend answers Profile.Takes after it has read it,
 	// and a Post that begins with it, work.AheadBytes in all, and is sent to its end in

@@ -46,6 +46,10 @@ const heldLonger = 5 * time.Second
 // nothing ends it, and nothing would be shown.
 const reaching = 2 * time.Second
 
+// headerTakes is how long a header, or the wait for one, may take: vendors may leave their
+// timeouts of these as they are.
+const headerTakes = 8 * time.Second
+
 // inHand are the requests that a drain finds begun, and that are over soon by design.
 var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load.HalfHeader, load.Belated, load.WebSocket}
 
@@ -54,6 +58,9 @@ var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load
 // something else is done midway, that is what the requests are to show.
 func reach(p load.Profile, d system.Drain) load.Profile {
 	takes := d.MinDrain.D() + reaching
+	if (p.Op == load.HalfHeader || p.Op == load.Belated) && takes > headerTakes {
+		return p
+	}
 	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
 		return p
 	}
@@ -75,7 +82,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 			switch {
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
-			case p.Takes > b.Topology.Deadline:
+			case b.Topology.Cut && p.Takes > b.Topology.Deadline:
 				p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
 			}
 		}

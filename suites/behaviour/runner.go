@@ -57,7 +57,7 @@ type Stage interface {
 
 // ErrDown says that the system under test does not come up, or serves nothing: what there is
 // to mend is its file, or itself, and nothing is worth recording before.
-var ErrDown = errors.New("the system under test does not come up")
+var ErrDown = errors.New("the system under test is not there to be tested")
 
 // Ground is one scenario's topology, standing.
 type Ground interface {
@@ -496,7 +496,10 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		if ctx.Err() != nil {
 			return err
 		}
-		if errors.Is(err, errNothingServed) {
+		r.mu.Lock()
+		stood := r.stood
+		r.mu.Unlock()
+		if errors.Is(err, errNothingServed) && !stood {
 			return fmt.Errorf("%w: %w", ErrDown, err)
 		}
 		meta.Doubt = fmt.Sprintf("the steady gate never opened: %v", err)

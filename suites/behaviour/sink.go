@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func (k *Sink) Counts() (samples, failed int) {
 
 // errNothingServed: no stream got an answer that was worth anything, of a system that claims
 // to serve them all.
-var errNothingServed = errors.New("nothing was served, before anything was disturbed")
+var errNothingServed = errors.New("it came up, and served nothing of what was asked")
 
 // awaitSteady waits until every stream has run clean for long enough. Where the
 // system has claimed to serve all of them, it marks those that it never serves, and
@@ -155,7 +156,7 @@ func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, 
 	err := disrupt.Await(ctx, budget, "clean streams", func(context.Context) (ok bool, seen string, err error) {
 		ok, never, seen = k.steady(streams, claimed)
 		if len(never) > 0 && len(never) == len(streams) {
-			return false, seen, disrupt.Final(fmt.Errorf("%w: %s", errNothingServed, k.failures(streams)))
+			return false, seen, disrupt.Final(fmt.Errorf("%w in %s, before anything was disturbed: %s", errNothingServed, unservedFor, k.failures(streams)))
 		}
 		return ok, seen, nil
 	})
@@ -201,17 +202,21 @@ func (k *Sink) steady(streams []string, claimed bool) (ok bool, never []string, 
 	return ok, never, strings.Join(waiting, "; ")
 }
 
-// failures are how some streams failed last, each way once.
+// failures are how some streams failed last, the ways that were met most.
 func (k *Sink) failures(streams []string) string {
+	const told = 3
 	of := map[string]int{}
 	for _, name := range streams {
 		of[k.lastOf(name)]++
 	}
-	var ways []string
-	for _, way := range slices.Sorted(maps.Keys(of)) {
-		ways = append(ways, fmt.Sprintf("%d of %d streams last met: %s", of[way], len(streams), way))
+	ways := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b))
+	})
+	var out []string
+	for _, way := range ways[:min(told, len(ways))] {
+		out = append(out, fmt.Sprintf("%d of %d streams last met: %s", of[way], len(streams), way))
 	}
-	return strings.Join(ways, "; ")
+	return strings.Join(out, "; ")
 }
 
 // lastOf is a stream's last failure.

@@ -146,8 +146,9 @@ var (
 // connections: each keeps one for half a second, so that some are always in use.
 var PooledPosts = load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
 
-// PooledInTLS are the same over connections in TLS.
-var PooledInTLS = load.Profile{Path: load.Service, Protocol: load.BackendTLS, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
+// PooledInTLS are such requests over connections in TLS, far apart: the next one to a backend
+// comes most of a second after its close_notify, when nothing that was on its way is.
+var PooledInTLS = load.Profile{Path: load.Service, Protocol: load.BackendTLS, Conns: load.Reused, Op: load.Post, Rate: 2.5, Takes: 100 * time.Millisecond}
 
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.

@@ -136,10 +136,9 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 	return g.theirs(err)
 }
 
-// theirs says of an error of the subject's, which did not come up, that it is one where
-// the subject is a vendor's.
+// theirs says of an error that the subject did not come up, where that is a vendor's.
 func (g *ground) theirs(err error) error {
-	if err == nil || g.stage.cfg.System == nil {
+	if !errors.Is(err, host.ErrDown) || g.stage.cfg.System == nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w (all that it wrote: %s)", behaviour.ErrDown, err, filepath.Join(g.stage.cfg.Logs, g.scenario.Name))

@@ -65,6 +65,8 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 	}{
 		"a long minimum":            {load.Direct, load.Slow, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
 		"a WebSocket":               {load.Direct, load.WebSocket, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a late header":             {load.Direct, load.HalfHeader, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a header that is too late": {load.Direct, load.HalfHeader, 7 * time.Second, 20 * time.Second, 2 * time.Second, 7},
 		"a call":                    {load.Direct, load.Bidi, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
 		"to no instance itself":     {load.Service, load.Slow, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
 		"none":                      {load.Direct, load.Slow, 0, 20 * time.Second, 2 * time.Second, 7},

@@ -132,7 +132,8 @@ func missing(s *system.System) string {
 	if err != nil {
 		return ""
 	}
-	if _, err := exec.LookPath(p.Command[0]); err != nil {
+	// What it brings along is in a folder that there is not yet (system.Sample).
+	if _, err := exec.LookPath(p.Command[0]); err != nil && !strings.HasPrefix(p.Command[0], "DIR/") {
 		return fmt.Sprintf("%q is not on this machine: %s", p.Command[0], cmp.Or(s.Host.Needs, "install it, or write the whole path"))
 	}
 	return ""
