@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Gateway,
-	Needs:   []spec.Feature{spec.BackendTLS},
+	Needs:   []spec.Feature{spec.HTTP1, spec.BackendTLS},
 
 	Why:    "Who has said close_notify never answers again. A request that is written there waits for its timeout, or for the FIN: and what may not be sent again is lost.",
 	Causes: "A pool that watches its sockets and not what is said in them: the alert is read when the next answer is waited for, and not before. A client that lets TLS end with the FIN.",
@@ -38,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.Pooled,
 	Disrupt:    behaviour.RollingUpdate,
-	Traffic:    []load.Profile{behaviour.PooledInTLS},
+	Traffic:    []load.Profile{behaviour.PooledInTLS, behaviour.PooledPosts}, // the baseline is taken from the second
 	Checks:     []assertions.Check{assertions.HeedsCloseNotify()},
 	BrokenBy:   []spec.Fault{gateway.ReusesNotified},
 	Resolution: 60 * time.Millisecond,
