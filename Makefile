@@ -57,7 +57,7 @@ conformance: ## run the suite and write its report: on a cluster, or on this hos
 # it is, so that this takes up where it stopped; what was begun and not ended is
 # put aside.
 full_dir  = lastcall-report/full-$(PROFILE)
-full_runs = $(foreach v,1.34 1.35 1.36,$(foreach m,iptables nftables,$(v)/$(m)/ipv4)) 1.36/iptables/ipv6 1.36/iptables/dual
+full_runs = $(foreach v,1.34 1.35 1.36 1.37,$(foreach m,iptables nftables,$(v)/$(m)/ipv4)) 1.36/iptables/ipv6 1.36/iptables/dual
 conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families, and what differs between them
 	@failed=; for run in $(full_runs); do \
 		IFS=/ read -r k8s mode ip <<<"$$run"; dir=$(full_dir)/$$k8s-$$mode-$$ip; \

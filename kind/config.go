@@ -183,6 +183,7 @@ var kindest = map[string]string{
 	"v1.34.11": "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
 	"v1.35.8":  "kindest/node:v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
 	"v1.36.4":  "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
+	"v1.37.0":  "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
 }
 
 // imageSources are the places where a Kubernetes version can come from.
@@ -246,7 +247,7 @@ func render(r record, host host) *v1alpha4.Cluster {
 	}
 	// A kubelet that finds no logind, as in kindest/node, logs that and goes on
 	// without ("The shutdown manager is not critical for kubelet",
-	// pkg/kubelet/kubelet.go of v1.34.4 to v1.36.3).
+	// pkg/kubelet/kubelet.go of v1.34.4 to v1.37.2).
 	cluster.KubeadmConfigPatches = append(cluster.KubeadmConfigPatches, fmt.Sprintf(
 		"kind: KubeletConfiguration\nshutdownGracePeriod: %s\nshutdownGracePeriodCriticalPods: %s\n", nodeimage.ShutdownGrace, shutdownGraceCritical))
 	if host.cgroupV1 {

@@ -26,11 +26,12 @@ type Versions struct {
 // what `kubeadm config images list` of that version prints, or kubeadm looks
 // for images that the node does not have (k8s.io/kubernetes,
 // cmd/kubeadm/app/constants/constants.go: DefaultEtcdVersion, CoreDNSVersion,
-// PauseVersion). v1.36 needs Go 1.26 to be built.
+// PauseVersion). v1.36 and later need Go 1.26 to be built.
 var table = []Versions{
 	row("v1.34.4", "3.6.5-0", "v1.12.1", "3.10.1"),
 	row("v1.35.4", "3.6.6-0", "v1.13.1", "3.10.1"),
 	row("v1.36.3", "3.6.8-0", "v1.14.2", "3.10.2"),
+	row("v1.37.2", "3.7.0-0", "v1.14.6", "3.10.2"),
 }
 
 // row is a set of versions with what no Kubernetes version decides: CNI 1.1 takes

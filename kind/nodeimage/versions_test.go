@@ -24,7 +24,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("Resolve(%q) succeeded", in)
 			continue
 		}
-		if !strings.Contains(err.Error(), "known: 1.34 (v1.34.4), 1.35 (v1.35.4), 1.36 (v1.36.3)") {
+		if !strings.Contains(err.Error(), "known: 1.34 (v1.34.4), 1.35 (v1.35.4), 1.36 (v1.36.3), 1.37 (v1.37.2)") {
 			t.Errorf("Resolve(%q): %v does not list what is known", in, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestResolve(t *testing.T) {
 
 // What is listed can be had, in the order of the versions, and a minor once.
 func TestSupportedResolve(t *testing.T) {
-	if diff := cmp.Diff([]string{"1.34", "1.35", "1.36"}, Supported()); diff != "" {
+	if diff := cmp.Diff([]string{"1.34", "1.35", "1.36", "1.37"}, Supported()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, minor := range Supported() {

@@ -11,7 +11,7 @@ import (
 
 func TestUpRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--k8s 1.20":          `version "1.20" of Kubernetes is not known here: there are 1.34, 1.34.11, 1.35, 1.35.8, 1.36, 1.36.4`,
+		"--k8s 1.20":          `version "1.20" of Kubernetes is not known here: there are 1.34, 1.34.11, 1.35, 1.35.8, 1.36, 1.36.4, 1.37, 1.37.0`,
 		"--k8s new":           `version "new" of Kubernetes is not known here`,
 		"--k8s new --image x": `version "new" of Kubernetes: write it like 1.34`,
 		"--ip 5":              `IP family "5": ipv4, ipv6 and dual are possible`,

@@ -95,7 +95,7 @@ kept and judged. The second ends the process at once. SIGTERM does the same, and
 does a terminal that goes away, but under nohup.`,
 		Example: `  lastcall run --labels core
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
-  lastcall run --k8s 1.36 --kube-proxy nftables --ip ipv6
+  lastcall run --k8s 1.37 --kube-proxy nftables --ip ipv6
   lastcall run --matrix diagonal
   lastcall run --stage host --system haproxy.yaml
   lastcall run --stage kind --system systems/reference-gateway.yaml
