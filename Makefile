@@ -22,7 +22,7 @@ GO    ?= go
 cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY) $(if $(IP),--ip $(IP))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance conformance-full test rejudged race meta meta-full up down cleanup node-image generate verify lint bench bench-peers build bin/lastcall
+.PHONY: help engine conformance conformance-full test rejudged race meta meta-full up down cleanup node-image generate verify lint actions bench bench-peers build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,10 @@ verify: generate ## fail when a generated file is not what is committed
 lint: ## golangci-lint and actionlint, at the versions in .tools/go.mod
 	$(GO) tool -modfile=.tools/go.mod golangci-lint run --allow-parallel-runners ./...
 	$(GO) tool -modfile=.tools/go.mod actionlint -shellcheck= -pyflakes=
+
+# On a quiet machine: three of its targets are runs that measure. TARGETS=release is none.
+actions: ## run the scripts of our GitHub Actions here, from what is committed (TARGETS='action cell')
+	$(GO) run ./cmd/steps $(TARGETS)
 
 bench: ## benchmarks of what samples and judges
 	$(GO) test -run '^$$' -bench . -benchmem ./load/... ./assertions/... ./suites/behaviour/...
