@@ -64,8 +64,8 @@ func (r *runner) steps(ctx context.Context, steps []step, s *scope) (failed bool
 		if st.ID != "" {
 			s.outputs[st.ID] = map[string]string{}
 		}
-		if len(r.target.only) > 0 && s.path == "" && !slices.Contains(r.target.only, st.Name) {
-			r.say("not run", st, "it is not among the steps that are run here")
+		if st.Run != "" && len(r.target.only) > 0 && !slices.Contains(r.target.only, st.Name) {
+			r.say("not run", st, "it is not among the scripts that are run here")
 			continue
 		}
 		ok, err := wanted(st.If, failed)
@@ -213,7 +213,12 @@ func (r *runner) script(ctx context.Context, st step, s *scope, script string, e
 
 // environ is a script's environment. What stands later counts.
 func (r *runner) environ(s *scope, commands, env map[string]string) []string {
-	out := append(os.Environ(),
+	// What `make actions` was given is not for a make in a script.
+	mine := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}, name)
+	})
+	out := append(mine,
 		"CI=true", "GITHUB_ACTIONS=true",
 		"GITHUB_WORKSPACE="+r.workspace(),
 		"RUNNER_OS=Linux", "RUNNER_ARCH="+strings.ToUpper(runtime.GOARCH), "RUNNER_TEMP="+r.temp,

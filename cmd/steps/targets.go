@@ -20,7 +20,7 @@ type target struct {
 	name string
 	// file is a workflow, or a page whose first workflow is meant.
 	file, job string
-	// only are the names of the steps that are run; none: all.
+	// only are the names of the scripts that are run; none: all.
 	only []string
 	// inputs are those of a workflow that is called; what is missing has its default.
 	inputs map[string]string
