@@ -78,3 +78,6 @@ func (c Config) unbroken(f spec.Fault) string {
 	}
 	return ""
 }
+
+// speaksHTTP1 says whether what is tested takes HTTP/1.1: the reference does.
+func (c Config) speaksHTTP1() bool { return c.System == nil || c.System.Claims(spec.HTTP1) }

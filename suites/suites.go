@@ -239,7 +239,10 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
 		return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
 	}
-	how := behaviour.How{Fault: fault, Isolate: cfg.Isolate, Matrix: cfg.Matrix}
+	how := behaviour.How{
+		Fault: fault, Isolate: cfg.Isolate, Matrix: cfg.Matrix,
+		Press: behaviour.Pressing{HTTP1: cfg.speaksHTTP1(), Cores: runtime.NumCPU()},
+	}
 	if cfg.Matrix != behaviour.NoMatrix {
 		// It says nothing of a system, so it has no specs.
 		recorder, err := record(ctx, cfg, selected, how, open)

@@ -230,8 +230,18 @@ const (
 	// CPU: what one of our processes used. Attrs: cpu (a Go duration, since its
 	// start).
 	CPU EventKind = "cpu"
-	// Pressure: fortio's summary. Attrs: requests, ok, errors, p50, p99 (ms).
+	// Pressure: the summary of closed-loop load. Attrs, counts: requests, warmups (not
+	// among them), ok, errors, socketErrors (of these: no answer at all), status.NNN
+	// (answers of each status but 200), sockets (connections opened), conns; qps (wanted
+	// of all together), seconds; p50ms, p90ms, p99ms, maxms; histogram (one word for
+	// each bucket: its upper end in ms and its count, with : between); stopped, where
+	// it was to end early: why; cpu, where the process made nothing else. error alone:
+	// there is no summary, and why.
 	Pressure EventKind = "pressure"
+	// PressureServed: how many requests of closed-loop load a backend has begun to
+	// serve since its start. Attrs: served, and final (true) where it says so at its
+	// end: what is not final is "at least".
+	PressureServed EventKind = "pressure.served"
 )
 
 // The ways in which an instance tells the other side of a connection that it ends

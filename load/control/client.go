@@ -178,9 +178,15 @@ func (c *Client) WaitIdle(ctx context.Context) error {
 	}
 }
 
-// Pressure starts closed-loop load; its result comes as a record.
+// Pressure starts closed-loop load, until StopPressure; its summary comes as a record.
 func (c *Client) Pressure(ctx context.Context, p Pressure) error {
 	return c.call(ctx, http.MethodPost, "/v1/pressure", p, nil)
+}
+
+// StopPressure ends all closed-loop load, and returns when its summaries are
+// recorded. why says in them why it ends before the streams do; empty: it does not.
+func (c *Client) StopPressure(ctx context.Context, why string) error {
+	return c.call(ctx, http.MethodPost, "/v1/pressure/stop", stopPressure{why}, nil)
 }
 
 // Signal has a witness signal a pod's processes, and returns their PIDs. An

@@ -124,7 +124,7 @@ func FuzzRequests(f *testing.F) {
 	for i, body := range []string{
 		`[{"name":"direct/http1/new/get","profile":{"path":"direct","protocol":"http1","conns":"new","op":"get","rate":10},"addr":"127.0.0.1:80","tolerance":20000000,"timeout":1000000000,"seed":1}]`,
 		`{"names":["direct/http1/new/get"]}`,
-		`{"name":"p","addr":"127.0.0.1:80","conns":100,"qps":1000,"durationSeconds":5}`,
+		`{"name":"p","addr":"127.0.0.1:80","conns":100,"qps":1000,"atMostSeconds":5}`,
 		`{"pod":"be0c7a38","container":"","signal":"TERM"}`,
 		`{}`, `[{"name":"a"},{"name":"a"}]`, `[null]`, `null`, `{"pod":"a","signal":"TERM"}{"pod":"b","signal":"KILL"}`, `{"conns":1e400}`,
 	} {

@@ -53,15 +53,17 @@ type Status struct {
 	Samples uint64 `json:"samples"`
 }
 
-// Pressure asks for closed-loop load like that of `hey -c Conns -q QPS/Conns`.
+// Pressure asks for closed-loop load like that of `hey -c Conns -q QPS/Conns`, until
+// it is stopped.
 type Pressure struct {
 	Name string `json:"name"`
 	// Addr is host:port.
 	Addr  string `json:"addr"`
 	Conns int    `json:"conns"`
 	// QPS is requests per second of all connections together.
-	QPS     float64 `json:"qps"`
-	Seconds float64 `json:"durationSeconds"`
+	QPS float64 `json:"qps"`
+	// Seconds bounds it, where nobody stops it.
+	Seconds float64 `json:"atMostSeconds"`
 }
 
 // Signal asks a witness to signal the first process of a pod's containers.
@@ -105,6 +107,13 @@ type Server struct {
 	streams  map[string]*running
 	loaded   bool // streams were started since the CPU was told
 	pressing sync.WaitGroup
+	pressure []pressing // what was begun and not stopped
+}
+
+// pressing is pressure that was begun.
+type pressing struct {
+	stop context.CancelCauseFunc
+	done chan struct{} // closed when its summary is recorded
 }
 
 type running struct {
@@ -229,6 +238,7 @@ func (s *Server) handler() http.Handler {
 	handle("POST /v1/streams", s.startStreams)
 	handle("POST /v1/streams/stop", s.stopStreams)
 	handle("POST /v1/pressure", s.press)
+	handle("POST /v1/pressure/stop", s.stopPress)
 	handle("POST /v1/signal", s.signal)
 	return mux
 }
@@ -399,15 +409,19 @@ func (s *Server) press(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if p.Name == "" || p.Conns <= 0 || p.QPS <= 0 || p.Seconds <= 0 {
-		return nil, failed(http.StatusBadRequest, "pressure needs a name, and conns, qps and durationSeconds above 0: %+v", p)
+		return nil, failed(http.StatusBadRequest, "pressure needs a name, and conns, qps and atMostSeconds above 0: %+v", p)
 	}
 	if _, _, err := net.SplitHostPort(p.Addr); err != nil {
 		return nil, failed(http.StatusBadRequest, "pressure's addr: %w", err)
 	}
 	s.mu.Lock()
-	ctx := s.ctx
+	ctx, stop := context.WithCancelCause(s.ctx)
+	done := make(chan struct{})
+	s.pressure = append(s.pressure, pressing{stop, done})
 	s.mu.Unlock()
 	s.pressing.Go(func() {
+		defer close(done)
+		defer stop(nil)
 		e, err := s.Presser.Press(ctx, p)
 		if err != nil {
 			s.Log.Printf("pressure %s: %v", p.Name, err)
@@ -417,6 +431,31 @@ func (s *Server) press(r *http.Request) (any, error) {
 		s.Emit(timeline.Record{Event: &e})
 	})
 	return map[string]string{"started": p.Name}, nil
+}
+
+type stopPressure struct {
+	Why string `json:"why,omitempty"`
+}
+
+// stopPress ends all pressure, and answers when each of its summaries is recorded.
+func (s *Server) stopPress(r *http.Request) (any, error) {
+	var q stopPressure
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	var why error
+	if q.Why != "" {
+		why = errors.New(q.Why)
+	}
+	s.mu.Lock()
+	all := s.pressure
+	s.pressure = nil
+	s.mu.Unlock()
+	for _, p := range all {
+		p.stop(why)
+		<-p.done
+	}
+	return map[string]int{"stopped": len(all)}, nil
 }
 
 func (s *Server) signal(r *http.Request) (any, error) {

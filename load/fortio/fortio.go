@@ -15,11 +15,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"fortio.org/fortio/fhttp"
 	"fortio.org/fortio/periodic"
+	"fortio.org/fortio/stats"
 	"fortio.org/log"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -44,8 +46,10 @@ type Spec struct {
 	// QPS is requests per second of all connections together: hey's -q is per
 	// connection.
 	QPS float64
-	// Duration is how long it lasts.
+	// Duration is how long it lasts at most.
 	Duration time.Duration
+	// Fresh opens a connection for each request, instead of keeping one.
+	Fresh bool
 }
 
 func (s Spec) check() error {
@@ -78,11 +82,13 @@ func (s Spec) check() error {
 // The level is global to its logger, which nothing else here uses.
 var quiet = sync.OnceFunc(func() { log.SetLogLevelQuiet(log.Critical) })
 
+// percentiles are those that a summary has.
+var percentiles = []float64{50, 90, 99}
+
 // Run makes pressure until its Duration is over or ctx ends, and returns the
-// summary, also of a run that was cut short: an event of kind Pressure with
-// the attributes requests, ok and errors (counts), sockets (connections
-// opened), p50ms and p99ms (of all requests). Each connection's first request
-// is a warm-up and not counted.
+// summary, also of a run that was cut short: an event of kind Pressure with the
+// attributes that timeline.Pressure names. Each connection's first request is a
+// warm-up and not counted. Each request says by work.HeaderPressure what it is.
 func Run(ctx context.Context, s Spec) (timeline.Event, error) { return run(ctx, s, timeout) }
 
 func run(ctx context.Context, s Spec, perRequest time.Duration) (timeline.Event, error) {
@@ -105,7 +111,7 @@ func run(ctx context.Context, s Spec, perRequest time.Duration) (timeline.Event,
 			Uniform:     true, // spread over the connections, no herd
 			NoCatchUp:   true, // what a stall swallowed is not asked later
 			Resolution:  0.0001,
-			Percentiles: []float64{50, 99},
+			Percentiles: percentiles,
 			Out:         io.Discard,
 			Stop:        aborter,
 		},
@@ -115,29 +121,58 @@ func run(ctx context.Context, s Spec, perRequest time.Duration) (timeline.Event,
 	o.URL = "http://" + s.Addr + work.URLPath + "?" + work.Job{Bytes: work.SmallBytes}.Query()
 	o.HTTPReqTimeOut = perRequest
 	o.NoResolveEachConn = true
+	o.DisableKeepAlive = s.Fresh
+	if err := o.AddAndValidateExtraHeader(work.HeaderPressure + ": " + s.Name); err != nil {
+		return timeline.Event{}, fmt.Errorf("pressure %q: its marker: %w", s.Name, err)
+	}
 	r, err := fhttp.RunHTTPTest(&o)
 	if err != nil {
 		return timeline.Event{}, fmt.Errorf("pressure %q: %w", s.Name, err)
 	}
-	var requests int64
-	for _, n := range r.RetCodes {
+	return timeline.Event{
+		At: timeline.Monotonic(), Source: "agent", Kind: timeline.Pressure, Name: s.Name,
+		Attrs: summary(s, r, context.Cause(ctx)),
+	}, nil
+}
+
+// summary is what a run came to.
+func summary(s Spec, r *fhttp.HTTPRunnerResults, stopped error) map[string]string {
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	millis := func(seconds float64) string { return strconv.FormatFloat(1000*seconds, 'f', 3, 64) }
+	var requests, silent int64
+	attrs := map[string]string{}
+	for code, n := range r.RetCodes {
 		requests += n
+		switch {
+		case code == http.StatusOK:
+		case code < http.StatusContinue: // fortio's own, where no answer came: -1
+			silent += n
+		default:
+			attrs["status."+strconv.Itoa(code)] = count(n)
+		}
 	}
 	ok := r.RetCodes[http.StatusOK]
-	attrs := map[string]string{
-		"requests": strconv.FormatInt(requests, 10),
-		"ok":       strconv.FormatInt(ok, 10),
-		"errors":   strconv.FormatInt(requests-ok, 10),
-		"sockets":  strconv.FormatInt(r.SocketCount, 10),
-	}
+	attrs["requests"], attrs["ok"], attrs["errors"], attrs["socketErrors"] = count(requests), count(ok), count(requests-ok), count(silent)
+	attrs["warmups"], attrs["conns"], attrs["sockets"] = count(int64(r.NumThreads)), strconv.Itoa(s.Conns), count(r.SocketCount)
+	attrs["qps"] = strconv.FormatFloat(s.QPS, 'f', -1, 64)
+	attrs["seconds"] = strconv.FormatFloat(r.ActualDuration.Seconds(), 'f', 3, 64)
 	for _, p := range r.DurationHistogram.Percentiles {
-		attrs[fmt.Sprintf("p%vms", p.Percentile)] = strconv.FormatFloat(1000*p.Value, 'f', 3, 64)
+		attrs[fmt.Sprintf("p%vms", p.Percentile)] = millis(p.Value)
 	}
-	return timeline.Event{
-		At:     timeline.Monotonic(),
-		Source: "agent",
-		Kind:   timeline.Pressure,
-		Name:   s.Name,
-		Attrs:  attrs,
-	}, nil
+	attrs["maxms"] = millis(r.DurationHistogram.Max)
+	attrs["histogram"] = histogram(r.DurationHistogram.Data)
+	if stopped != nil && !errors.Is(stopped, context.Canceled) {
+		attrs["stopped"] = stopped.Error()
+	}
+	return attrs
+}
+
+// histogram is one word for each bucket: its upper end in milliseconds, and how many
+// requests took longer than the last bucket's and no longer than that.
+func histogram(buckets []stats.Bucket) string {
+	words := make([]string, 0, len(buckets))
+	for _, b := range buckets {
+		words = append(words, strconv.FormatFloat(1000*b.End, 'f', 3, 64)+":"+strconv.FormatInt(b.Count, 10))
+	}
+	return strings.Join(words, " ")
 }

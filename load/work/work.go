@@ -35,6 +35,9 @@ const (
 const (
 	// HeaderID, in a request: its ID, which the ledger repeats.
 	HeaderID = "X-Lastcall-Id"
+	// HeaderPressure, in a request without an ID: it is closed-loop load, which the
+	// backend counts and does not write down one by one.
+	HeaderPressure = "X-Lastcall-Pressure"
 	// HeaderPod, in an answer: the UID of the pod that speaks.
 	HeaderPod = "X-Lastcall-Pod"
 	// HeaderPeer, in an answer: the IP that its pod saw the request come from,

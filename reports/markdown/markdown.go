@@ -41,6 +41,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport) error {
 			details(&b, x)
 		}
 	}
+	pressure(&b, r)
 	for _, c := range r.Controls {
 		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
 			fmt.Fprintf(&b, "\n- Control %s %s: %s. %s\n", Escape(c.Name), Escape(c.Client), c.Verdict, Escape(c.Reason))
@@ -101,6 +102,48 @@ func seen(x *v1alpha1.Behaviour) string {
 	}
 	s, _, _ = strings.Cut(s, "\n")
 	return s
+}
+
+// pressure is a table of the closed-loop load beside the recordings' streams.
+func pressure(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
+	begun := false
+	var told []string
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		for k := range s.Pressure {
+			if !begun {
+				begun = true
+				b.WriteString("\n<details><summary>Closed-loop load beside the streams: no verdict rests on it</summary>\n\n" +
+					"| recording | load | requests | errors | p50 | p90 | p99 | longest | served | rest |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+			}
+			x := &s.Pressure[k]
+			load, served, rest := x.Name, "?", "?"
+			if x.Conns > 0 {
+				load = fmt.Sprintf("%s, %d connections, %s/s", x.Name, x.Conns, text.Thousands(int(x.QPS)))
+			}
+			if x.Served != nil {
+				served, rest = text.Thousands(x.Served.N), text.Thousands(x.Served.Rest)
+				if len(x.Served.AtLeast) > 0 {
+					served = "≥ " + served
+				}
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", Escape(s.Name), Escape(load), text.Thousands(x.Requests), text.Thousands(x.Errors),
+				text.Latency(x.P50), text.Latency(x.P90), text.Latency(x.P99), text.Latency(x.Max), served, rest)
+			for _, line := range []string{x.Error, x.Lowered, x.Stopped, x.Warning} {
+				if line != "" {
+					told = append(told, s.Name+": "+line)
+				}
+			}
+		}
+	}
+	if !begun {
+		return
+	}
+	b.WriteString("\nServed is what the backends began to serve: what was answered, the first request of each connection, and the rest, which the client repeated without a word or whose answers were lost.\n")
+	for _, line := range told {
+		fmt.Fprintf(b, "\n- %s\n", Escape(line))
+	}
+	b.WriteString("\n</details>\n")
 }
 
 // shown is how many culprits a page gets: the report holds them all.

@@ -28,7 +28,7 @@ var words = []Meaning{
 	{"unmatched", "only the client or only the ledger knows of it; lost: its client got no good answer, and no word that it may try again"},
 	{"sent late", "requests for which the suite's own client missed its schedule: they are no evidence for a pass"},
 	{"scout", "the suite's own look whether the way to the pods is there"},
-	{"pressure", "load beside the streams, which no verdict rests on"},
+	{"pressure", "closed-loop load beside the streams, which no verdict rests on; its rest was served, and no answer counts for it"},
 }
 
 // Legend explains the words of the suite's that a text uses.

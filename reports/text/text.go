@@ -585,8 +585,10 @@ func (p *page) scenarios() {
 			p.f("  ledger %s: %s begun, %s done, %s lost, %s run twice, %s unmatched\n", word,
 				thousands(l.Begun), thousands(l.Done), thousands(l.Lost), thousands(l.Duplicated), thousands(l.Unmatched))
 		}
-		for _, x := range s.Pressure {
-			p.f("  pressure %s: %s, %s failed, p50 %s, p99 %s\n", x.Name, count(x.Requests, "request"), thousands(x.Errors), ms(x.P50), ms(x.P99))
+		for i := range s.Pressure {
+			for _, line := range Pressure(&s.Pressure[i]) {
+				p.wrap("  pressure ", line)
+			}
 		}
 		for _, n := range s.Notes {
 			p.wrap("  note: ", n)

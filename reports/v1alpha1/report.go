@@ -372,13 +372,58 @@ type Ledger struct {
 
 // Pressure is the summary of the closed-loop load beside the probe's.
 type Pressure struct {
-	Name     string   `json:"name"`
-	Requests int      `json:"requests"`
-	OK       int      `json:"ok"`
-	Errors   int      `json:"errors"`
-	Sockets  int      `json:"sockets,omitempty"`
-	P50      Duration `json:"p50,omitempty"`
-	P99      Duration `json:"p99,omitempty"`
+	Name string `json:"name"`
+	// Conns is how many connections it had, and QPS how many requests per second it
+	// was to send over all of them together.
+	Conns int     `json:"conns,omitempty"`
+	QPS   float64 `json:"qps,omitempty"`
+	// Lowered says why QPS is less than the profile asks for; empty: it is not.
+	Lowered string   `json:"lowered,omitempty"`
+	Took    Duration `json:"took,omitempty"`
+	// Stopped is why it ended before the probe's streams; empty: it did not.
+	Stopped string `json:"stopped,omitempty"`
+	// Requests are all but WarmUps, the first of each connection.
+	Requests int `json:"requests"`
+	WarmUps  int `json:"warmUps,omitempty"`
+	OK       int `json:"ok"`
+	// Errors are the rest: SocketErrors of them had no answer, Statuses counts the
+	// others by the status of their answers.
+	Errors       int            `json:"errors"`
+	SocketErrors int            `json:"socketErrors,omitempty"`
+	Statuses     map[string]int `json:"statuses,omitempty"`
+	// Sockets is how many connections it opened.
+	Sockets int `json:"sockets,omitempty"`
+	// The latencies are those of all requests.
+	P50       Duration `json:"p50,omitempty"`
+	P90       Duration `json:"p90,omitempty"`
+	P99       Duration `json:"p99,omitempty"`
+	Max       Duration `json:"max,omitempty"`
+	Histogram []Bucket `json:"histogram,omitempty"`
+	// Served is what the backends say of it; nil: nothing.
+	Served *PressureServed `json:"served,omitempty"`
+	// Warning: it met errors where the probe lost nothing.
+	Warning string `json:"warning,omitempty"`
+	// Error is why there is no summary.
+	Error string `json:"error,omitempty"`
+}
+
+// Bucket is one of a histogram: how many took longer than the bucket before it, and no
+// longer than UpTo.
+type Bucket struct {
+	UpTo Duration `json:"upTo"`
+	N    int      `json:"n"`
+}
+
+// PressureServed is the number of requests that the backends began to serve, beside
+// what the client says of them: N = OK + WarmUps + Rest.
+type PressureServed struct {
+	N int `json:"n"`
+	// AtLeast are the UIDs of backends that were killed before they could tell their
+	// last number.
+	AtLeast []string `json:"atLeast,omitempty"`
+	// Rest was served, and no answer counts for it: the client repeated it without a
+	// word, or the answer was lost on its way.
+	Rest int `json:"rest"`
 }
 
 // Behaviour is the verdict on one behaviour, or on one variant of it.

@@ -42,8 +42,8 @@ type Behaviour struct {
 	// with that of the scenario's other behaviours.
 	Topology Topology
 	Traffic  []load.Profile
-	// Pressure is closed-loop load beside it, in requests per second: what
-	// it sees is told, and no verdict rests on it.
+	// Pressure is how much closed-loop load it wants beside it, in requests per second,
+	// where that is more than each such recording has (Pressing).
 	Pressure float64
 	Disrupt  disrupt.Disruption
 	Checks   []assertions.Check
@@ -70,6 +70,7 @@ func (b Behaviour) Carry(traffic []load.Profile) Behaviour {
 type Extent struct {
 	Topology Topology
 	Traffic  []load.Profile
+	Pressure float64
 	Checks   []assertions.Check
 }
 
@@ -84,13 +85,13 @@ const (
 // In is the behaviour as a profile has it.
 func (b Behaviour) In(profile string) Behaviour {
 	if profile == FullSize && b.Full != nil {
-		b.Topology, b.Traffic, b.Checks = b.Full.Topology, b.Full.Traffic, b.Full.Checks
+		b.Topology, b.Traffic, b.Pressure, b.Checks = b.Full.Topology, b.Full.Traffic, b.Full.Pressure, b.Full.Checks
 	}
 	return b
 }
 
 // Cost is about how much CPU its traffic takes on both sides, in cores.
-func (b Behaviour) Cost() float64 { return cost(b.Topology, b.Traffic, b.Pressure) }
+func (b Behaviour) Cost() float64 { return cost(b.Topology, b.Traffic, 0) }
 
 // Delays are the one-way delays of the paths that its traffic takes.
 func (b Behaviour) Delays() []time.Duration {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,9 +46,7 @@ func (r recording) describe() v1alpha1.Scenario {
 		Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
 		Unmatched: len(rec.Unaccounted) + len(rec.Strange), Agrees: rec.Agrees(),
 	}
-	for _, e := range r.scene.Timeline.EventsOf(timeline.Pressure, "") {
-		out.Pressure = append(out.Pressure, describePressure(e))
-	}
+	out.Pressure = r.describePressure()
 	return out
 }
 
@@ -215,27 +212,6 @@ func describeStreams(samples []timeline.Sample) []v1alpha1.Stream {
 		out = append(out, *st)
 	}
 	return out
-}
-
-func describePressure(e timeline.Event) v1alpha1.Pressure {
-	number := func(key string) int {
-		n, err := strconv.Atoi(e.Attrs[key])
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	millis := func(key string) v1alpha1.Duration {
-		f, err := strconv.ParseFloat(e.Attrs[key], 64)
-		if err != nil {
-			return 0
-		}
-		return v1alpha1.Duration(f * float64(time.Millisecond))
-	}
-	return v1alpha1.Pressure{
-		Name: e.Name, Requests: number("requests"), OK: number("ok"), Errors: number("errors"),
-		Sockets: number("sockets"), P50: millis("p50ms"), P99: millis("p99ms"),
-	}
 }
 
 // controls are the proofs that this recording's clients could see: the

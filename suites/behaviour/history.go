@@ -36,8 +36,21 @@ type Run struct {
 	Skipped map[string]string `json:"skipped,omitempty"`
 }
 
+// The formats of a recording: what one has that earlier ones lack is not missed in
+// those.
+const (
+	// FormatPressure has the summary of the closed-loop load, where the scenario asks
+	// for some.
+	FormatPressure = 1
+	// Format is that of the recordings that this version makes. A recording without
+	// a number is of format 0.
+	Format = FormatPressure
+)
+
 // Meta is what a scenario's directory says of its recording.
 type Meta struct {
+	// Format is what the recording can be asked for.
+	Format   int       `json:"format,omitempty"`
 	Scenario Scenario  `json:"scenario"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`

@@ -163,6 +163,9 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	if err != nil {
 		return r, err
 	}
+	if r.meta.Format > Format {
+		return r, fmt.Errorf("%s is of format %d, and this version reads up to %d: judge it with the lastcall that recorded it, or a newer one", filepath.Join(h, scenarioFile), r.meta.Format, Format)
+	}
 	if !reflect.DeepEqual(r.meta.Scenario, s) {
 		return r, fmt.Errorf("%s is of another scenario than the run's plan says", filepath.Join(h, scenarioFile))
 	}
@@ -259,6 +262,9 @@ func (r recording) doubt() string {
 		return fmt.Sprintf("the generator itself gave up attempts: %d of them", c.Cancelled)
 	}
 	if why := r.unseen(); why != "" {
+		return why
+	}
+	if why := r.unpressed(); why != "" {
 		return why
 	}
 	if len(c.Timeline.Notes) > 0 {

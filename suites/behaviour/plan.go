@@ -34,20 +34,25 @@ type How struct {
 	Isolate bool
 	// Matrix breaks each scenario by a fault of its own instead.
 	Matrix Matrix
+	// Press says what closed-loop load there is beside the streams.
+	Press Pressing
 }
 
 // Plan are the scenarios of a run, in the order in which they are recorded.
 // The control is always among them: without it every stream is blind.
 func Plan(selected []Behaviour, how How) []Scenario {
 	selected = withControl(selected, controlOf(Catalogue()))
+	var plan []Scenario
 	switch how.Matrix {
 	case Diagonal:
-		return diagonal(selected)
+		plan = diagonal(selected)
 	case Whole:
-		return whole(selected)
+		plan = whole(selected)
 	default:
-		return Fold(selected, how.Fault, how.Isolate)
+		plan = Fold(selected, how.Fault, how.Isolate)
 	}
+	how.Press.on(plan, selected)
+	return plan
 }
 
 // healthyControl is the control that answers for all streams of the selected.

@@ -32,6 +32,8 @@ const (
 	tailFor = 2 * time.Second
 	// ledgerBudget is how long the ledger's tail may take to arrive.
 	ledgerBudget = 15 * time.Second
+	// servedBudget is how long the backends' word on the closed-loop load may take.
+	servedBudget = 5 * time.Second
 	// waitingFor is how long recordings wait for the machine before that is told.
 	waitingFor = 5 * time.Second
 	// cleanupBudget bounds the removal of a scenario after it ended, also
@@ -397,7 +399,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 		defer r.mu.Unlock()
 		r.ended[s.Name] = true
 	}()
-	meta := Meta{Scenario: s, From: time.Now().UTC()}
+	meta := Meta{Format: Format, Scenario: s, From: time.Now().UTC()}
 	r.mu.Lock()
 	r.begun[s.Name] = time.Now()
 	r.mu.Unlock()
@@ -529,6 +531,10 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
 	if err := ground.Stop(ctx); err != nil {
 		return fmt.Errorf("ending the load: %w", err)
+	}
+	if s.Pressure != nil {
+		// What is missing after this, the line of the pressure will say.
+		_ = sink.awaitServed(ctx, servedBudget)
 	}
 	if !s.killsLedger() {
 		// What is missing after this, the check on the ledger will say.

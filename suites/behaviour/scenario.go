@@ -25,13 +25,15 @@ import (
 // disruption and fault, under the union of their traffic.
 type Scenario struct {
 	// Name is derived: the disruption and a hash of what makes the scenario.
-	Name       string             `json:"name"`
-	Topology   Topology           `json:"topology"`
-	Disrupt    disrupt.Disruption `json:"disrupt"`
-	Fault      spec.Fault         `json:"fault,omitempty"`
-	Traffic    []load.Profile     `json:"traffic"`
-	Pressure   float64            `json:"pressure,omitempty"`
-	Behaviours []string           `json:"behaviours"`
+	Name     string             `json:"name"`
+	Topology Topology           `json:"topology"`
+	Disrupt  disrupt.Disruption `json:"disrupt"`
+	Fault    spec.Fault         `json:"fault,omitempty"`
+	Traffic  []load.Profile     `json:"traffic"`
+	// Pressure is closed-loop load beside it; nil: there is none. (In format 0 the key
+	// "pressure" was a rate, and is not read.)
+	Pressure   *Pressure `json:"closedLoop,omitempty"`
+	Behaviours []string  `json:"behaviours"`
 	// Fitted is the traffic of a behaviour, by its ID, where the stage carried
 	// another than the catalogue's.
 	Fitted map[string][]load.Profile `json:"fitted,omitempty"`
@@ -103,7 +105,6 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 			}
 			s.Fitted[b.ID] = b.Traffic
 		}
-		s.Pressure = max(s.Pressure, b.Pressure)
 		s.Resolution = min(s.Resolution, b.Resolution)
 	}
 	out := make([]Scenario, 0, len(order))
@@ -133,7 +134,7 @@ func role(selected []Behaviour) system.Role {
 // finished fills in what follows from the rest.
 func (s Scenario) finished() Scenario {
 	slices.Sort(s.Behaviours)
-	s.Cost = cost(s.Topology, s.Traffic, s.Pressure)
+	s.Cost = cost(s.Topology, s.Traffic, 0)
 	s.Name = s.name()
 	return s
 }

@@ -54,6 +54,7 @@ type Sink struct {
 	samples int
 	failed  int
 	wanted  map[string]bool // answered request IDs whose ledger entry is due
+	heard   time.Time       // when a backend last told how much closed-loop load it served
 }
 
 type streamState struct {
@@ -83,6 +84,8 @@ func (k *Sink) Emit(r timeline.Record, offset time.Duration) {
 		k.err = err
 	}
 	switch {
+	case r.Event != nil && r.Event.Kind == timeline.PressureServed:
+		k.heard = time.Now()
 	case r.Sample != nil:
 		k.watch(r.Sample)
 	case r.Entry != nil && r.Entry.Step == timeline.Done && r.Entry.Whole:
@@ -224,6 +227,25 @@ func (k *Sink) lastOf(stream string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.streams[stream].last
+}
+
+// servedQuiet is how long no backend has told a new number of closed-loop load when all
+// have told their last one: each tells it four times a second while it grows.
+const servedQuiet = time.Second
+
+// awaitServed waits until the backends have told of all closed-loop load, which has
+// ended.
+func (k *Sink) awaitServed(ctx context.Context, budget time.Duration) error {
+	ended := time.Now()
+	return disrupt.Await(ctx, budget, "the backends' count of the closed-loop load", func(context.Context) (bool, string, error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		last := k.heard
+		if last.Before(ended) {
+			last = ended
+		}
+		return time.Since(last) >= servedQuiet, fmt.Sprintf("the last number came %s ago", time.Since(k.heard).Round(time.Millisecond)), nil
+	})
 }
 
 // awaitLedger waits until each answered request has its ledger entry, and

@@ -56,6 +56,8 @@ type ground struct {
 	ctx      context.Context
 	direct   behaviour.Targets
 
+	relieved sync.Once // the pressure was ended before the streams
+
 	mu      sync.Mutex
 	targets []deploy.Instance
 	loaded  bool // the load runs
@@ -220,6 +222,7 @@ func (g *ground) observed(e timeline.Event) {
 		g.fronts.note(e)
 	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	g.relieve(e)
 	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
 		g.tasks.Go(func() { g.join(e.Name, e.Subject) })
 	}
@@ -315,14 +318,7 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 	g.mu.Lock()
 	g.loaded = true
 	g.mu.Unlock()
-	if g.scenario.Pressure > 0 && g.speaks(load.HTTP1) {
-		svc := g.ways.services[viewOf(load.Service)]
-		err = g.probe.Pressure(ctx, control.Pressure{
-			Name: "fortio", Addr: g.at(svc.Spec.ClusterIP, load.HTTP1), Conns: 10, QPS: g.scenario.Pressure,
-			Seconds: behaviour.OnCluster.Estimate(g.scenario).Seconds() - 10,
-		})
-	}
-	return names, []string{g.node}, err
+	return names, []string{g.node}, g.press(ctx)
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
@@ -382,7 +378,7 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) error {
-	if err := errors.Join(g.probe.Stop(ctx), g.outside.Stop(ctx)); err != nil {
+	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx)); err != nil {
 		return err
 	}
 	if err := g.probe.WaitIdle(ctx); err != nil {

@@ -59,6 +59,7 @@ type ground struct {
 	fleet  *host.Fleet // what is ended
 	flows  *load.Flows
 	direct behaviour.Targets
+	press  *host.Pressure // closed-loop load beside the flows; nil: none
 
 	mu sync.Mutex
 	lb *front // nil where no traffic goes through one
@@ -307,7 +308,45 @@ func (g *ground) Start(context.Context) (names, nodes []string, err error) {
 		names = append(names, s.Name)
 	}
 	g.direct.Add(all...)
-	return names, []string{"host"}, g.flows.Start(all...)
+	if err := g.flows.Start(all...); err != nil {
+		return nil, nil, err
+	}
+	return names, []string{"host"}, g.startPressure()
+}
+
+// startPressure begins the closed-loop load, where the scenario has some: it dials what
+// the clients of the path Service dial.
+func (g *ground) startPressure() error {
+	p := g.scenario.Pressure
+	if p == nil {
+		return nil
+	}
+	port := behaviour.PortOf(load.HTTP1)
+	addr, ok := g.front().Addr(port)
+	if !ok {
+		return fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
+	}
+	dir := filepath.Join(g.stage.dir, g.scenario.Name, "pressure")
+	log := filepath.Join(g.stage.cfg.Logs, g.scenario.Name, "pressure.log")
+	var err error
+	g.press, err = host.Press(g.stage.cfg.Agent, behaviour.PressureName, addr, p.Conns, p.QPS, dir, log)
+	return err
+}
+
+// pressureEnd is how long the closed-loop load may take to end: its last requests have
+// 3 s each.
+const pressureEnd = 15 * time.Second
+
+// stopPressure ends it, and records its summary.
+func (g *ground) stopPressure(ctx context.Context) {
+	if g.press == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, pressureEnd, fmt.Errorf("not within %s", pressureEnd))
+	defer cancel()
+	e := g.press.Stop(ctx)
+	g.press = nil
+	g.sink.Emit(timeline.Record{Event: &e}, 0)
 }
 
 func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
@@ -329,11 +368,17 @@ func (g *ground) Disrupt(ctx context.Context) error {
 }
 
 // Stop ends the load and waits for what is in flight.
-func (g *ground) Stop(ctx context.Context) error { return g.stop(ctx) }
+func (g *ground) Stop(ctx context.Context) error {
+	g.stopPressure(ctx)
+	return g.stop(ctx)
+}
 
 // Close removes the topology.
 func (g *ground) Close(ctx context.Context) error {
 	g.cancel()
+	if g.press != nil {
+		g.press.Kill()
+	}
 	var errs []error
 	if g.lb != nil {
 		errs = append(errs, g.lb.Close(ctx))

@@ -44,14 +44,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
 		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
 	},
-	Pressure:   50,
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
-	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork, echo.DropsAnswers},
 	Resolution: 60 * time.Millisecond,
-	// As `hey -c 100 -q 10 -z 300s` loads it: 1,000 requests/s, half of them
-	// from outside the cluster.
+	// 1,000 requests/s of the probe, half of them from outside the cluster, beside
+	// what `hey -c 100 -q 10 -z 300s` makes.
 	Full: &behaviour.Extent{
 		Topology: behaviour.RollingLong,
+		Pressure: 1000,
 		Traffic: []load.Profile{
 			{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
 			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},

@@ -48,7 +48,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %q: use probe, echo, gateway, shutdown, shutdown-manager, witness, signal or version", args[0])
+				return usage("there is no command %q: use probe, pressure, echo, gateway, shutdown, shutdown-manager, witness, signal or version", args[0])
 			}
 			return c.Help()
 		},
@@ -56,7 +56,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(probeCommand(signals, stderr), echoCommand(signals, stderr), gatewayCommand(signals, stderr), witnessCommand(signals, stderr), signalCommand(),
+	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), echoCommand(signals, stderr), gatewayCommand(signals, stderr), witnessCommand(signals, stderr), signalCommand(),
 		shutdownCommand(signals, stderr), shutdownManagerCommand(signals, stderr),
 		&cobra.Command{
 			Use: "version", Short: "Say which build this is", Args: noArgs,
