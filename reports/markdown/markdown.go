@@ -122,7 +122,7 @@ func pressure(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 				load = fmt.Sprintf("%s, %d connections, %s/s", x.Name, x.Conns, text.Thousands(int(x.QPS)))
 			}
 			if x.Served != nil {
-				served, rest = text.Thousands(x.Served.N), text.Thousands(x.Served.Rest)
+				served, rest = text.Thousands(x.Served.Count), text.Thousands(x.Served.Rest)
 				if len(x.Served.AtLeast) > 0 {
 					served = "≥ " + served
 				}

@@ -64,7 +64,7 @@ func pressureErrors(x *v1alpha1.Pressure) []string {
 // servedWords are the backends' count beside the client's.
 func servedWords(x *v1alpha1.Pressure) string {
 	s := x.Served
-	n := thousands(s.N)
+	n := thousands(s.Count)
 	if len(s.AtLeast) > 0 {
 		n = fmt.Sprintf("at least %s (%s killed)", n, count(len(s.AtLeast), "backend"))
 	}
@@ -90,7 +90,7 @@ func Histogram(buckets []v1alpha1.Bucket) string {
 	sums := make([]int, len(steps)+1)
 	for _, b := range buckets {
 		i, _ := slices.BinarySearch(steps, b.UpTo.D())
-		sums[i] += b.N
+		sums[i] += b.Count
 	}
 	var words []string
 	for i, n := range sums {

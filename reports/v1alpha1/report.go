@@ -410,14 +410,14 @@ type Pressure struct {
 // Bucket is one of a histogram: how many took longer than the bucket before it, and no
 // longer than UpTo.
 type Bucket struct {
-	UpTo Duration `json:"upTo"`
-	N    int      `json:"n"`
+	UpTo  Duration `json:"upTo"`
+	Count int      `json:"count"`
 }
 
 // PressureServed is the number of requests that the backends began to serve, beside
-// what the client says of them: N = OK + WarmUps + Rest.
+// what the client says of them: Count = OK + WarmUps + Rest.
 type PressureServed struct {
-	N int `json:"n"`
+	Count int `json:"count"`
 	// AtLeast are the UIDs of backends that were killed before they could tell their
 	// last number.
 	AtLeast []string `json:"atLeast,omitempty"`

@@ -186,7 +186,7 @@ func pressureOf(e timeline.Event) v1alpha1.Pressure {
 		if err != nil {
 			continue
 		}
-		p.Histogram = append(p.Histogram, v1alpha1.Bucket{UpTo: millis(ms), N: count(n)})
+		p.Histogram = append(p.Histogram, v1alpha1.Bucket{UpTo: millis(ms), Count: count(n)})
 	}
 	return p
 }
@@ -223,13 +223,13 @@ func (r recording) served(p v1alpha1.Pressure) *v1alpha1.PressureServed {
 	}
 	out := &v1alpha1.PressureServed{}
 	for uid, t := range by {
-		out.N += t.before + t.last
+		out.Count += t.before + t.last
 		if ended[uid] && !t.final {
 			out.AtLeast = append(out.AtLeast, uid)
 		}
 	}
 	slices.Sort(out.AtLeast)
-	out.Rest = out.N - p.OK - p.WarmUps
+	out.Rest = out.Count - p.OK - p.WarmUps
 	return out
 }
 
