@@ -78,6 +78,27 @@ func Open(ctx context.Context, name string) (*Cluster, error) {
 	return c, nil
 }
 
+// fits says why a cluster that stands is not the one that was asked for. What was not
+// asked for may be anything.
+func (c *Cluster) fits(wanted Config) error {
+	var differs string
+	switch {
+	case wanted.Kubernetes != "" && !sameVersion(wanted.Kubernetes, c.Kubernetes()):
+		differs = fmt.Sprintf("runs Kubernetes %s, not %s", strings.TrimPrefix(c.Kubernetes(), "v"), strings.TrimPrefix(wanted.Kubernetes, "v"))
+	case wanted.Image != "" && c.Image() != wanted.Image:
+		differs = fmt.Sprintf("has node image %s, not %s", c.Image(), wanted.Image)
+	case wanted.Nodes != 0 && len(c.nodes) != wanted.Nodes:
+		differs = fmt.Sprintf("has %d nodes, not %d", len(c.nodes), wanted.Nodes)
+	case wanted.IPFamily != "" && c.IPFamily() != wanted.IPFamily:
+		differs = fmt.Sprintf("has IP family %s, not %s", c.IPFamily(), wanted.IPFamily)
+	case wanted.KubeProxy != "" && c.KubeProxy() != wanted.KubeProxy:
+		differs = fmt.Sprintf("has kube-proxy in mode %s, not %s", c.KubeProxy(), wanted.KubeProxy)
+	default:
+		return nil
+	}
+	return fmt.Errorf("cluster %s stands and %s: take another name, or `lastcall down --name %s` first", c.Name(), differs, c.Name())
+}
+
 // routes puts the nodes' part of the guard in its place.
 func (c *Cluster) routes(ctx context.Context) error {
 	names := make([]string, len(c.nodes))

@@ -30,7 +30,7 @@ func (c *Cluster) Hold() (release func() error, err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			who, _ := io.ReadAll(f)
-			err = fmt.Errorf("a run uses it (process %s): wait for its end, or take another --name", strings.TrimSpace(string(who)))
+			err = fmt.Errorf("a run uses it (process %s): wait for its end, or take another name", strings.TrimSpace(string(who)))
 		}
 		return nil, errors.Join(fmt.Errorf("cluster %s: %w", c.record.Name, err), f.Close())
 	}

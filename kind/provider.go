@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 
@@ -19,10 +20,14 @@ import (
 	"github.com/lastcall-dev/lastcall/kind/docker"
 )
 
-// Provider makes our clusters usable in anyone's e2e-framework suite.
+// Provider is the one way in which the suite makes a cluster, in the form that anyone's
+// e2e-framework suite knows.
 type Provider struct {
 	config  Config
+	fresh   bool // a cluster that stands is refused
 	cluster *Cluster
+	made    bool // by Create
+	release func() error
 }
 
 var (
@@ -32,6 +37,9 @@ var (
 
 // NewProvider returns a provider for a cluster of 3 nodes.
 func NewProvider() *Provider { return &Provider{} }
+
+// ProviderFor returns a provider for the cluster that config describes.
+func ProviderFor(config Config) *Provider { return &Provider{config: config} }
 
 // WithNodes, in WithOpts, sets the number of nodes.
 func WithNodes(nodes int) support.ClusterOpts {
@@ -58,11 +66,20 @@ func WithProgress(progress func(string)) support.ClusterOpts {
 	return configure(func(c *Config) { c.Progress = progress })
 }
 
-// configure is for this provider; others pass by.
+// WithNew, in WithOpts, has Create refuse a cluster that stands already.
+func WithNew() support.ClusterOpts {
+	return option(func(p *Provider) { p.fresh = true })
+}
+
 func configure(set func(*Config)) support.ClusterOpts {
+	return option(func(p *Provider) { set(&p.config) })
+}
+
+// option is one for this provider; others pass by.
+func option(set func(*Provider)) support.ClusterOpts {
 	return func(p support.E2EClusterProvider) {
-		if ours, ok := p.(*Provider); ok {
-			set(&ours.config)
+		if p, ok := p.(*Provider); ok {
+			set(p)
 		}
 	}
 }
@@ -96,20 +113,74 @@ func (p *Provider) WithOpts(opts ...support.ClusterOpts) support.E2EClusterProvi
 	return p
 }
 
-// Create brings the cluster up, or takes the one of that name that stands
-// already, and returns its kubeconfig's file. There are no arguments to give.
+// Check refuses what Create would refuse, as far as it shows before anything is begun: it
+// is for who has other things to make before the cluster.
+func (p *Provider) Check(ctx context.Context) error {
+	stands, err := p.stands(ctx)
+	if err != nil || stands != nil {
+		return err
+	}
+	return p.config.Check()
+}
+
+// stands is the cluster of that name that stands already, if it is what was asked for;
+// nil where there is none.
+func (p *Provider) stands(ctx context.Context) (*Cluster, error) {
+	cluster, err := Open(ctx, p.config.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case p.fresh:
+		return nil, taken(p.config.Name)
+	}
+	return cluster, cluster.fits(p.config)
+}
+
+// Create brings the cluster up, or takes the one of that name that stands already and is
+// what was asked for, and returns its kubeconfig's file. It holds the cluster: until
+// Destroy, Release or the end of the process nobody else gets it. There are no arguments
+// to give.
 func (p *Provider) Create(ctx context.Context, args ...string) (string, error) {
 	if len(args) > 0 {
 		return "", fmt.Errorf("arguments %q: this provider takes none, use WithOpts", args)
 	}
-	cluster, err := Open(ctx, p.config.Name)
+	if p.cluster != nil {
+		return p.cluster.Kubeconfig(), nil
+	}
+	cluster, err := p.stands(ctx)
 	if err != nil {
+		return "", err
+	}
+	made := cluster == nil
+	if made {
 		if cluster, err = Up(ctx, p.config); err != nil {
 			return "", err
 		}
 	}
-	p.cluster = cluster
+	// One that was just made may be another run's already: then it is left to that.
+	if p.release, err = cluster.Hold(); err != nil {
+		return "", err
+	}
+	p.cluster, p.made = cluster, made
 	return cluster.Kubeconfig(), nil
+}
+
+// Cluster is the cluster, nil before Create.
+func (p *Provider) Cluster() *Cluster { return p.cluster }
+
+// Made says whether Create made the cluster; else it stood already.
+func (p *Provider) Made() bool { return p.made }
+
+// Release gives the cluster back and leaves it standing.
+func (p *Provider) Release() error {
+	release := p.release
+	p.cluster, p.made, p.release = nil, false, nil
+	if release == nil {
+		return nil
+	}
+	return release()
 }
 
 // CreateWithConfig refuses: a kind configuration could contradict the guard,
@@ -181,16 +252,10 @@ func (p *Provider) ExportLogs(_ context.Context, dest string) error {
 	return nil
 }
 
-// Destroy takes the cluster down.
+// Destroy takes the cluster of that name down, also one that stood before Create, or that
+// another process made.
 func (p *Provider) Destroy(ctx context.Context) error {
-	if p.cluster == nil {
-		return errNoCluster
-	}
-	if err := Down(ctx, p.cluster.Name()); err != nil {
-		return err
-	}
-	p.cluster = nil
-	return nil
+	return errors.Join(Down(ctx, p.config.Name), p.Release())
 }
 
 // LoadImage loads an image that the engine has into every node.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/e2e-framework/klient/wait"
+
 	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/kind/egress"
 )
@@ -176,36 +178,32 @@ func remove(ctx context.Context, name string) ([]string, error) {
 // it has found nothing twice: a docker command that outlived a killed run may
 // still be making a container, and a network with a container on it stays.
 func removeNetwork(ctx context.Context, name string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, removeBudget)
-	defer cancel()
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
 	var removed []string
-	for clean := 0; ; {
-		gone, last := removeContainers(ctx, name)
+	var last error
+	clean := 0
+	err := wait.For(func(ctx context.Context) (bool, error) {
+		var gone, networks []string
+		gone, last = removeContainers(ctx, name)
 		removed = append(removed, gone...)
 		if last == nil {
-			var networks []string
 			// Name and label: a network that somebody else gave the name is not
 			// ours.
 			networks, last = docker.Lines(ctx, "network", "ls", "--filter", "label="+egress.Label, "--filter", "name=^"+prefix+name+"$", "--format", "{{.Name}}")
-			if last == nil && len(networks) == 0 && len(gone) == 0 {
-				if clean++; clean == 2 {
-					return removed, nil
-				}
-			}
-			for _, network := range networks {
-				if _, err := docker.Output(ctx, "network", "rm", network); err != nil {
-					last = errors.Join(last, err)
-					continue
-				}
-				removed = append(removed, "network "+network)
-			}
 		}
-		select {
-		case <-ctx.Done():
-			return removed, fmt.Errorf("cluster %s is not gone within %s: %w", name, removeBudget, errors.Join(ctx.Err(), last))
-		case <-tick.C:
+		if last == nil && len(networks) == 0 && len(gone) == 0 {
+			clean++
 		}
+		for _, network := range networks {
+			if _, err := docker.Output(ctx, "network", "rm", network); err != nil {
+				last = errors.Join(last, err)
+				continue
+			}
+			removed = append(removed, "network "+network)
+		}
+		return clean == 2, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(removeBudget), wait.WithInterval(300*time.Millisecond), wait.WithImmediate())
+	if err != nil {
+		return removed, fmt.Errorf("cluster %s is not gone within %s: %w", name, removeBudget, errors.Join(err, last))
 	}
+	return removed, nil
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/e2e-framework/klient/wait"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/kind/pkg/cluster"
 
@@ -352,29 +353,25 @@ func (c *Cluster) waitReady(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("waiting for the nodes to be Ready")
-	ctx, cancel := context.WithTimeout(ctx, readyBudget)
-	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
 	last := "nothing yet"
-	for {
+	err = wait.For(func(ctx context.Context) (bool, error) {
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		switch {
 		case err == nil:
 			missing := notReady(list.Items)
 			if len(list.Items) == len(c.nodes) && len(missing) == 0 {
-				return nil
+				return true, nil
 			}
 			last = fmt.Sprintf("%d of %d nodes there; not Ready: %s", len(list.Items), len(c.nodes), strings.Join(missing, ", "))
 		case ctx.Err() == nil:
 			last = err.Error()
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cluster %s: nodes not Ready: %w: last seen: %s", c.record.Name, ctx.Err(), last)
-		case <-tick.C:
-		}
+		return false, nil
+	}, wait.WithContext(ctx), wait.WithTimeout(readyBudget), wait.WithInterval(250*time.Millisecond), wait.WithImmediate())
+	if err != nil {
+		return fmt.Errorf("cluster %s: nodes not Ready: %w: last seen: %s", c.record.Name, err, last)
 	}
+	return nil
 }
 
 // notReady names the nodes that are not Ready, with the reason.

@@ -3,12 +3,12 @@
 package suites
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
@@ -109,7 +109,7 @@ func compileAgent(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	const source = "github.com/lastcall-dev/lastcall/cmd/agent"
+	const source = module + "/cmd/agent"
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, source).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the agent of the host stage: go build %s: %w\n%s", source, err, out)
 	}
@@ -158,13 +158,33 @@ func openCluster(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	return cluster.Open(ctx, cluster.Config{Rest: conf, Run: id, Image: image, KindName: name})
 }
 
+// module is this one's path.
+const module = "github.com/lastcall-dev/lastcall"
+
+// moduleDir is where this module's source is: the checkout, wherever in it this runs, or
+// what a module has that requires this one.
+func moduleDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(failed.Stderr))
+	}
+	if err != nil {
+		return "", fmt.Errorf("no source of the agent here: go list -m %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // buildAgent makes the agent's image of the checkout that the suite runs in.
-func buildAgent(ctx context.Context) (agentimage.Image, error) {
+func buildAgent(ctx context.Context) (image agentimage.Image, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return agentimage.Image{}, fmt.Errorf("a place for the agent's image: %w", err)
+		return image, fmt.Errorf("a place for the agent's image: %w", err)
 	}
-	image, err := agentimage.Build(ctx, agentimage.Options{Source: ".", Dir: filepath.Join(cache, "lastcall", "agent")})
+	source, err := moduleDir(ctx)
+	if err == nil {
+		image, err = agentimage.Build(ctx, agentimage.Options{Source: source, Dir: filepath.Join(cache, "lastcall", "agent")})
+	}
 	if err != nil {
 		return image, &UsageError{fmt.Errorf("%w; run this in a checkout of lastcall, which the agent is built from, or name an image with --agent-image", err)}
 	}
@@ -183,9 +203,8 @@ func contextOf(kubeconfig string) string {
 // nothing got out.
 type kindStage struct {
 	*cluster.Stage
-	cluster  *kind.Cluster
-	release  func() error // gives the cluster back, for another run
-	made     bool
+	provider *kind.Provider
+	cluster  *kind.Cluster // the provider's; nil until it stands
 	keep     bool
 	before   egress.Counters
 	captures map[string]*egress.Capture
@@ -202,7 +221,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 			return nil, &UsageError{fmt.Errorf("system %s is no gateway, and this version tests no other system in a cluster: use stage host", sys.Metadata.Name)}
 		}
 	}
-	s := &kindStage{keep: cfg.Keep, captures: map[string]*egress.Capture{}}
+	s := &kindStage{keep: cfg.Keep, provider: kind.ProviderFor(kindConfig(cfg)), captures: map[string]*egress.Capture{}}
 	defer func() {
 		if err != nil {
 			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
@@ -210,16 +229,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 			err = errors.Join(err, s.down(cleanup))
 		}
 	}()
-	wanted := kindConfig(cfg)
-	s.cluster, err = kind.Open(ctx, wanted.Name)
-	stands := err == nil
-	switch {
-	case stands:
-		err = fits(s.cluster, wanted)
-	case errors.Is(err, fs.ErrNotExist):
-		err = wanted.Check()
-	}
-	if err != nil {
+	if err := s.provider.Check(ctx); err != nil {
 		return nil, &UsageError{err}
 	}
 	// What can go wrong without a cluster goes wrong before there is one.
@@ -232,30 +242,28 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if stands {
-		if s.release, err = s.cluster.Hold(); err != nil {
-			return nil, &UsageError{err}
-		}
-		cfg.Say("using the cluster %s that stands", wanted.Name)
+	began := time.Now()
+	kubeconfig, err := s.provider.Create(ctx)
+	if errors.Is(err, docker.ErrNoEngine) {
+		err = fmt.Errorf("%w; stage %s needs none", err, StageHost)
+	}
+	if err != nil {
+		return nil, &UsageError{err}
+	}
+	s.cluster = s.provider.Cluster()
+	if s.provider.Made() {
+		cfg.Say("cluster %s is up after %s", cfg.Name, time.Since(began).Round(time.Second))
+	} else {
+		cfg.Say("using the cluster %s that stands", cfg.Name)
 		// A run that was killed left its namespaces, and its agents hold ports of
 		// the nodes.
-		left, err := cluster.Cleanup(ctx, s.cluster.Kubeconfig())
+		left, err := cluster.Cleanup(ctx, kubeconfig)
 		if err != nil {
 			return nil, err
 		}
 		for _, what := range left {
 			cfg.Say("removed what an earlier run left: %s", what)
 		}
-	} else {
-		began := time.Now()
-		if s.cluster, err = kind.Up(ctx, wanted); err != nil {
-			return nil, &UsageError{err}
-		}
-		s.made = true
-		if s.release, err = s.cluster.Hold(); err != nil {
-			return nil, err
-		}
-		cfg.Say("cluster %s is up after %s", wanted.Name, time.Since(began).Round(time.Second))
 	}
 	if err := s.watch(ctx); err != nil {
 		return nil, err
@@ -272,9 +280,9 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 			}
 		}
 	}
-	conf, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig())
+	conf, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", s.cluster.Kubeconfig(), err)
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}
 	id, err := runID()
 	if err != nil {
@@ -307,34 +315,6 @@ func kindConfig(cfg Config) kind.Config {
 		KubeProxy: cfg.KubeProxy, IPFamily: cfg.IPFamily,
 		Progress: func(line string) { cfg.Say("%s", line) },
 	}
-}
-
-// standing is what is known of a cluster of ours that stands.
-type standing interface {
-	Kubernetes() string
-	Nodes() []kind.Node
-	IPFamily() string
-	KubeProxy() string
-}
-
-// fits says why a cluster that stands is not the one that was asked for. What
-// was not asked for may be anything.
-func fits(c standing, wanted kind.Config) error {
-	version, is := strings.TrimPrefix(wanted.Kubernetes, "v"), strings.TrimPrefix(c.Kubernetes(), "v")
-	var differs string
-	switch n := len(c.Nodes()); {
-	case version != "" && is != version && !strings.HasPrefix(is, version+"."):
-		differs = fmt.Sprintf("runs Kubernetes %s, not %s", is, version)
-	case wanted.Nodes != 0 && n != wanted.Nodes:
-		differs = fmt.Sprintf("has %d nodes, not %d", n, wanted.Nodes)
-	case wanted.IPFamily != "" && c.IPFamily() != wanted.IPFamily:
-		differs = fmt.Sprintf("has IP family %s, not %s", c.IPFamily(), wanted.IPFamily)
-	case wanted.KubeProxy != "" && c.KubeProxy() != wanted.KubeProxy:
-		differs = fmt.Sprintf("has kube-proxy in mode %s, not %s", c.KubeProxy(), wanted.KubeProxy)
-	default:
-		return nil
-	}
-	return fmt.Errorf("cluster %s stands and %s: take another --name, or `lastcall down --name %s` first", wanted.Name, differs, wanted.Name)
 }
 
 // watch begins to watch what crosses the cluster's bridge, and what leaves.
@@ -378,7 +358,7 @@ func (s *kindStage) Describe(ctx context.Context) (v1alpha1.Environment, error) 
 // Close proves that nothing leaked, and removes what the run made.
 func (s *kindStage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	report, err := s.prove(ctx)
-	if s.made && !s.keep {
+	if s.ends() {
 		// What is in the cluster goes with it.
 		s.Detach()
 	} else {
@@ -388,6 +368,9 @@ func (s *kindStage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	return report, errors.Join(err, s.down(ctx))
 }
 
+// ends says whether the cluster ends with the run.
+func (s *kindStage) ends() bool { return s.provider.Made() && !s.keep }
+
 func (s *kindStage) down(ctx context.Context) error {
 	var errs []error
 	for _, iface := range slices.Sorted(maps.Keys(s.captures)) {
@@ -395,12 +378,10 @@ func (s *kindStage) down(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	s.captures = nil
-	if s.made && !s.keep {
-		errs = append(errs, kind.Down(ctx, s.cluster.Name()))
-	}
-	if s.release != nil {
-		errs = append(errs, s.release())
-		s.release = nil
+	if s.ends() {
+		errs = append(errs, s.provider.Destroy(ctx))
+	} else {
+		errs = append(errs, s.provider.Release())
 	}
 	return errors.Join(errs...)
 }

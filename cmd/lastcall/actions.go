@@ -23,7 +23,7 @@ func actions() cli.Actions {
 	return cli.Actions{
 		Execute: execute,
 		Rejudge: behaviour.Finish,
-		Cluster: cli.ClusterActions{Up: up, Down: kind.Down, Cleanup: cleanup, CleanupIn: cluster.Cleanup},
+		Cluster: cli.ClusterActions{Up: up, Down: down, Cleanup: cleanup, CleanupIn: cluster.Cleanup},
 	}
 }
 
@@ -52,12 +52,13 @@ func cleanup(ctx context.Context) ([]string, error) {
 }
 
 func up(ctx context.Context, r cli.UpRequest) (string, error) {
-	c, err := kind.Up(ctx, kind.Config{
+	p := kind.ProviderFor(kind.Config{
 		Name: r.Name, Kubernetes: r.Kubernetes, Nodes: r.Nodes, Image: r.Image,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy, Kubeconfig: r.Kubeconfig, Progress: r.Say,
 	})
-	if err != nil {
-		return "", err
-	}
-	return c.Kubeconfig(), nil
+	return p.WithOpts(kind.WithNew()).Create(ctx)
+}
+
+func down(ctx context.Context, name string) error {
+	return kind.NewProvider().WithName(name).Destroy(ctx)
 }
