@@ -69,8 +69,9 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 	bin/lastcall report compare --propagation --picture $(full_dir)/propagation.png $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))) > $(full_dir)/propagation.md; \
 	bin/lastcall report compare $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))); [ -z "$$failed" ]
 
+# -short: what makes a cluster or measures for a minute is left to .ci/run.
 test: ## the project's own tests
-	$(GO) test -p 1 ./...
+	$(GO) test -short -p 1 ./...
 
 rejudged: ## judge the kept recordings again, and compare with what was said of them
 	$(GO) test -count=1 ./suites/rejudged

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onsi/ginkgo/v2/types"
+
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/systems"
 )
 
@@ -46,5 +49,22 @@ func TestRefusedAsNobodyCarriesIt(t *testing.T) {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// What Ginkgo's filter leaves out stays declared: the specs are made twice, for the preview
+// and for the run.
+func TestChosen(t *testing.T) {
+	selected := []behaviour.Behaviour{{ID: "a.one"}, {ID: "a.two"}, {ID: "b.three"}}
+	preview := types.Report{SpecReports: types.SpecReports{
+		{State: types.SpecStateSkipped, LeafNodeLabels: []string{"id:a.one"}},
+		{State: types.SpecStatePassed, LeafNodeLabels: []string{"id:a.two"}},
+		{State: types.SpecStatePending, LeafNodeLabels: []string{"id:b.three"}},
+	}}
+	if got := chosen(selected, preview); len(got) != 1 || got[0].ID != "a.two" {
+		t.Errorf("chosen: %v", got)
+	}
+	if selected[0].ID != "a.one" || selected[1].ID != "a.two" || selected[2].ID != "b.three" {
+		t.Errorf("of the selected are left: %v", selected)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/formatter"
+	"github.com/onsi/ginkgo/v2/reporters"
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
@@ -165,6 +166,18 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	if c.P < 500*time.Millisecond || c.P > time.Minute {
 		bugs = append(bugs, fmt.Errorf("the propagation window is %s: give something from 500ms to 1m", c.P))
 	}
+	if c.Lag < 0 || c.Lag > time.Minute {
+		bugs = append(bugs, fmt.Errorf("the balancer can't be %s late: give something above 0, up to 1m", c.Lag))
+	}
+	if !slices.Contains([]string{behaviour.CI, behaviour.FullSize}, c.Profile) {
+		bugs = append(bugs, fmt.Errorf("there is no profile %q: it is %s or %s", c.Profile, behaviour.CI, behaviour.FullSize))
+	}
+	if !slices.Contains([]behaviour.Matrix{behaviour.NoMatrix, behaviour.Diagonal, behaviour.Whole}, c.Matrix) {
+		bugs = append(bugs, fmt.Errorf("there is no matrix %q: it is %s or %s", c.Matrix, behaviour.Diagonal, behaviour.Whole))
+	}
+	if !slices.Contains([]string{StageKind, StageCluster, StageHost}, c.Stage) {
+		bugs = append(bugs, fmt.Errorf("there is no stage %q: use %s, %s or %s", c.Stage, StageKind, StageCluster, StageHost))
+	}
 	if err := behaviour.Validate(behaviour.Catalogue()); err != nil {
 		bugs = append(bugs, err)
 	}
@@ -209,16 +222,52 @@ func Execute(ctx context.Context, cfg Config) (*v1alpha1.ConformanceReport, erro
 }
 
 // Run is the entry of a vendor's test: one spec for each behaviour, judged as
-// Execute does. Verdicts other than Pass and Skipped fail t.
+// Execute does. Verdicts other than Pass and Skipped fail t. What Ginkgo's own flags
+// filter out is not recorded.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
-	report, err := execute(t.Context(), t, cfg, OpenStage, false)
+	RunContext(t.Context(), t, cfg)
+}
+
+// RunContext is Run for a test that can be stopped: when ctx ends, what was made is
+// removed, and what was recorded is kept and judged. So it is shortly before the end of
+// `go test -timeout`, at which nothing can be removed any more.
+func RunContext(ctx context.Context, t *testing.T, cfg Config) {
+	t.Helper()
+	if end, ok := t.Deadline(); ok {
+		over := fmt.Errorf("go test ends this at %s: give it more -timeout (60m is enough)", end.Format(time.TimeOnly))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(-closing(cfg.Stage)), over)
+		defer cancel()
+	}
+	report, err := execute(ctx, t, cfg, OpenStage, false)
 	if err != nil {
+		if why := context.Cause(ctx); why != nil {
+			err = fmt.Errorf("%w (%w)", err, why)
+		}
 		t.Fatal(err)
 	}
-	if report.ExitCode != 0 {
-		t.Errorf("the run is %s: see %s", report.Verdict, filepath.Join(cfg.Out, v1alpha1.File))
+	if report == nil {
+		return // a dry run
 	}
+	said := fmt.Sprintf("the run is %s: see %s", report.Verdict, filepath.Join(cfg.Out, v1alpha1.File))
+	if why := context.Cause(ctx); why != nil {
+		said += fmt.Sprintf(" (%v)", why)
+	}
+	if report.ExitCode != 0 {
+		t.Error(said)
+	} else if cfg.Say != nil {
+		cfg.Say("%s", said)
+	}
+}
+
+// closing is what the end of a run that is stopped may take: the recordings in hand, the
+// proof that nothing left, and the removal of what was made.
+func closing(stage string) time.Duration {
+	if stage == StageHost {
+		return 30 * time.Second
+	}
+	return downBudget + 2*time.Minute
 }
 
 // quietT takes Ginkgo's word that a suite failed: the report says it better.
@@ -234,7 +283,11 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	}
 	suiteConfig, reporterConfig := ginkgo.GinkgoConfiguration()
 	if suiteConfig.ParallelTotal > 1 {
-		return nil, &UsageError{errors.New("lastcall runs in one Ginkgo process: its runner is what runs scenarios side by side. Run it without -p or -procs")}
+		why := "lastcall runs in one Ginkgo process: its runner is what runs scenarios side by side. Run it without -p or -procs"
+		// The ginkgo program waits for a word of each process.
+		ginkgo.It("runs in one process", func() { ginkgo.Fail(why) })
+		ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
+		return nil, &UsageError{errors.New(why)}
 	}
 	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
 		return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
@@ -254,8 +307,16 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 		}
 		return recorder.Finish()
 	}
-	reporterConfig.JUnitReport = filepath.Join(cfg.Out, JUnitFile)
-	suiteConfig.Timeout = 6 * time.Hour
+	junit := filepath.Join(cfg.Out, JUnitFile)
+	if reporterConfig.JUnitReport == "" {
+		reporterConfig.JUnitReport = junit
+	} else {
+		ginkgo.ReportAfterSuite("the report's own JUnit", func(r ginkgo.Report) {
+			if err := reporters.GenerateJUnitReport(r, junit); err != nil {
+				ginkgo.Fail(err.Error())
+			}
+		})
+	}
 	// A spec that is interrupted waits for its recording to be put away.
 	suiteConfig.GracePeriod = 5 * time.Minute
 	restore := func() error { return nil }
@@ -264,11 +325,26 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 			return nil, err
 		}
 		reporterConfig.NoColor = true
+		suiteConfig.Timeout = 6 * time.Hour
 	}
-	s := &session{cfg: cfg}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s := &session{cfg: cfg, stop: stop}
+	if quiet {
+		// Who runs it without Ginkgo hears of an interrupt too, and ends ctx with a
+		// better reason.
+		s.stop = func(error) {}
+	}
 	s.declare(selected)
 	// Ginkgo's own filters (-ginkgo.label-filter, -ginkgo.focus) choose too.
 	selected = chosen(selected, ginkgo.PreviewSpecs("Lastcall", suiteConfig, reporterConfig))
+	if len(selected) == 0 {
+		return nil, errors.Join(&UsageError{errors.New("the filters given to Ginkgo leave no behaviour to run: `lastcall list` shows the labels")}, restore())
+	}
+	if suiteConfig.DryRun {
+		ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
+		return nil, restore()
+	}
 	if s.recorder, err = record(ctx, cfg, selected, how, open); err != nil {
 		return nil, errors.Join(err, restore())
 	}
@@ -343,7 +419,8 @@ func chosen(selected []behaviour.Behaviour, preview types.Report) []behaviour.Be
 			}
 		}
 	}
-	return slices.DeleteFunc(selected, func(b behaviour.Behaviour) bool { return !runs[b.ID] })
+	// The specs are declared anew from selected when they are run.
+	return slices.DeleteFunc(slices.Clone(selected), func(b behaviour.Behaviour) bool { return !runs[b.ID] })
 }
 
 // divert sends Ginkgo's own words to a file: the report says them better.
@@ -380,6 +457,7 @@ type session struct {
 	cfg      Config
 	recorder *behaviour.Recorder
 	judges   *behaviour.Judge
+	stop     func(why error) // the recording
 	err      error
 }
 
@@ -422,8 +500,9 @@ func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		// The recorder hears of the same interrupt, ends its recordings and
-		// keeps them: what they are worth is judged below.
+		// The recorder ends its recordings and keeps them: what they are worth is
+		// judged below.
+		s.stop(fmt.Errorf("stopped by Ginkgo: %w", context.Cause(ctx)))
 		<-done
 	}
 	verdict, err := s.judges.Of(b.ID)

@@ -92,7 +92,11 @@ with --stage kind as the pods of its manifests.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once. SIGTERM does the same, and so
-does a terminal that goes away, but under nohup.`,
+does a terminal that goes away, but under nohup.
+
+In a checkout, the same run as a test: go test ./suites -run TestConformance -timeout 60m,
+or go tool ginkgo ./suites. Each flag --NAME of this command is -lastcall.NAME there, or
+LASTCALL_NAME in the environment.`,
 		Example: `  lastcall run --labels core
   lastcall run --behaviours pod.accept-after-sigterm --fault exit-on-sigterm
   lastcall run --k8s 1.37 --kube-proxy nftables --ip ipv6
