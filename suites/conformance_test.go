@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func TestConformance(t *testing.T) {
 	t.Chdir("..") // files are named as from the module's root
 	cfg, err := settings.Config(os.Getenv)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Out, err = filepath.Abs(cfg.Out); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Say = func(format string, args ...any) { fmt.Printf("lastcall: "+format+"\n", args...) }
