@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lastcall-dev/lastcall/reports/markdown"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// passes says whether a generator, or all of them, saw nothing.
+func passes(all []client) bool {
+	return !slices.ContainsFunc(all, func(c client) bool { return c.Errors > 0 })
+}
+
+// write is the page of what was measured.
+func write(all []row) []byte {
+	var b bytes.Buffer
+	var passed []string
+	for _, r := range all {
+		if passes(r.Clients) && r.Verdict == spec.Fail {
+			passed = append(passed, "`"+string(r.Fault)+"`")
+		}
+	}
+	k8s, revision := "?", "?"
+	if len(all) > 0 {
+		k8s, revision = all[0].Kubernetes, all[0].Revision
+	}
+	fmt.Fprintf(&b, `# What a common load generator would have passed
+
+**%d of %d faults are seen by none of fortio (with and without keep-alive) and hey, and fail a rule of the suite:
+%s.**
+
+Under each fault of the areas %s that breaks a system (those that break the suite itself are left out) the three
+generators ran beside the suite's own clients, through the same Service, from the steady gate to the end of
+the recording's tail, while the same was done to the same pods: %d connections each, in a closed loop, %d requests/s
+each. Kind, Kubernetes %s, three nodes, suite %s. Each row is one recording: a generator's 0 in it is
+no proof that it never sees the fault, its errors are a proof that it can.
+
+A number is the errors among all requests (both without the warm-ups). The suite's numbers are its clients' through the
+Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the first disruption on; what it looks at
+besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) is in its verdict.
+
+`, len(passed), len(all), strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, k8s, revision)
+	names := []string{}
+	for _, g := range generators() {
+		names = append(names, g.name)
+	}
+	fmt.Fprintf(&b, "| fault | what is broken | %s | the suite's clients | verdict of the suite | a common generator |\n|---|---|%s---:|---|---|\n", strings.Join(names, " | "), strings.Repeat("---:|", len(names)))
+	for _, r := range all {
+		var cells []string
+		for _, c := range r.Clients {
+			cells = append(cells, errorsOf(c))
+		}
+		word := "sees it"
+		if passes(r.Clients) {
+			word = "**passes it**"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d of %d | %s `%s`: %s | %s |\n", r.Fault, markdown.Escape(r.Component+" "+r.Does), strings.Join(cells, " | "),
+			r.Failed, r.Sent, r.Verdict, r.Behaviour, markdown.Escape(r.Reason), word)
+	}
+	b.WriteString("\nMade by `go run ./cmd/pressure`, which takes up where it stopped; one row again: remove its file in lastcall-report/pressure, or `-only FAULT`.\n")
+	return b.Bytes()
+}
+
+// errorsOf is a generator's number, with the kinds of its errors.
+func errorsOf(c client) string {
+	text := fmt.Sprintf("%d of %d", c.Errors, c.Requests)
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(c.Kinds)) {
+		kinds = append(kinds, fmt.Sprintf("%s: %d", k, c.Kinds[k]))
+	}
+	if len(kinds) > 0 {
+		text += " (" + strings.Join(kinds, ", ") + ")"
+	}
+	return text
+}
