@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,11 +64,6 @@ func (s subject) port(p load.Protocol) (name string, number int32) {
 		}
 	}
 	return "work", deploy.WorkPort
-}
-
-// speaks says whether what is ended speaks a protocol.
-func (g *ground) speaks(p load.Protocol) bool {
-	return g.stage.cfg.System == nil || slices.ContainsFunc(g.subject.ports, func(one deploy.Port) bool { return one.Name == behaviour.PortOf(p) })
 }
 
 // nodePort is the node port of a Service that leads to where a protocol is spoken.
