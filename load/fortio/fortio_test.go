@@ -4,6 +4,8 @@ package fortio
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -37,23 +39,36 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-// backend answers n requests out of every well ones, and counts all.
+// backend answers n requests out of every well ones, and counts all, and the
+// connections they come on.
 type backend struct {
 	addr     string
 	requests atomic.Int64
+	conns    atomic.Int64
+	marker   atomic.Value // of the last one
 }
 
 func newBackend(t *testing.T, status func(n int64) int) *backend {
 	t.Helper()
 	b := &backend{}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := b.requests.Add(1)
+		b.marker.Store(r.Header.Get(work.HeaderPressure))
+		if id := r.Header.Get(work.HeaderID); id != "" {
+			t.Errorf("it has the ID %s", id)
+		}
 		if r.URL.Path != work.URLPath || r.URL.Query().Get("bytes") != strconv.Itoa(work.SmallBytes) {
 			t.Errorf("asked for %s", r.URL)
 		}
 		w.WriteHeader(status(n))
 		_, _ = work.Send(r.Context(), w, "", work.SmallBytes, 0)
 	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			b.conns.Add(1)
+		}
+	}
+	srv.Start()
 	t.Cleanup(srv.Close)
 	b.addr = srv.Listener.Addr().String()
 	return b
@@ -86,6 +101,24 @@ func number(t *testing.T, e timeline.Event, key string) float64 {
 	return f
 }
 
+// buckets reads a histogram: how many requests it has, and whether its buckets' ends
+// rise up to the longest.
+func buckets(t *testing.T, e timeline.Event) (requests float64, rises bool) {
+	t.Helper()
+	last := -1.0
+	rises = true
+	for _, word := range strings.Fields(e.Attrs["histogram"]) {
+		var end, n float64
+		if _, err := fmt.Sscanf(word, "%f:%f", &end, &n); err != nil {
+			t.Errorf("%q in %v: %v", word, e.Attrs, err)
+		}
+		requests += n
+		rises = rises && end > last
+		last = end
+	}
+	return requests, rises && last == number(t, e, "maxms")
+}
+
 func TestRun(t *testing.T) {
 	noLeaks(t)
 	b := newBackend(t, ok)
@@ -105,8 +138,20 @@ func TestRun(t *testing.T) {
 	if number(t, e, "ok") != n || number(t, e, "errors") != 0 || number(t, e, "sockets") != 10 {
 		t.Errorf("summary %v", e.Attrs)
 	}
-	if p50, p99 := number(t, e, "p50ms"), number(t, e, "p99ms"); p50 <= 0 || p99 < p50 {
-		t.Errorf("p50 %v ms, p99 %v ms", p50, p99)
+	if p50, p90, p99, most := number(t, e, "p50ms"), number(t, e, "p90ms"), number(t, e, "p99ms"), number(t, e, "maxms"); p50 <= 0 || p90 < p50 || p99 < p90 || most < p99 {
+		t.Errorf("p50 %v ms, p90 %v ms, p99 %v ms, longest %v ms", p50, p90, p99, most)
+	}
+	if in, rises := buckets(t, e); in != n || !rises {
+		t.Errorf("%v requests in the histogram %s, want %v, up to %s ms", in, e.Attrs["histogram"], n, e.Attrs["maxms"])
+	}
+	if number(t, e, "warmups") != 10 || number(t, e, "conns") != 10 || number(t, e, "qps") != 200 || number(t, e, "socketErrors") != 0 || number(t, e, "seconds") < 1.5 {
+		t.Errorf("summary %v", e.Attrs)
+	}
+	if stopped, early := e.Attrs["stopped"]; early {
+		t.Errorf("it lasted as long as it should, and was stopped: %s", stopped)
+	}
+	if got := b.marker.Load(); got != "hey" {
+		t.Errorf("the marker is %q", got)
 	}
 	if got := b.requests.Load(); got != int64(n)+10 {
 		t.Errorf("the server saw %d requests, want %v and 10 to warm up", got, n)
@@ -133,6 +178,9 @@ func TestRunCountsErrors(t *testing.T) {
 	if n < 50 || bad < n/4-3 || bad > n/4+3 || number(t, e, "ok")+bad != n {
 		t.Errorf("a quarter fails: %v", e.Attrs)
 	}
+	if number(t, e, "status.503") != bad || number(t, e, "socketErrors") != 0 || e.Attrs["status.200"] != "" {
+		t.Errorf("each was answered 503: %v", e.Attrs)
+	}
 }
 
 // A server that isn't there is a result, not an error.
@@ -147,8 +195,57 @@ func TestRunAgainstNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := number(t, e, "errors"); n == 0 || n != number(t, e, "requests") {
+	if n := number(t, e, "errors"); n == 0 || n != number(t, e, "requests") || n != number(t, e, "socketErrors") {
 		t.Errorf("summary %v", e.Attrs)
+	}
+	for key := range e.Attrs {
+		if strings.HasPrefix(key, "status.") {
+			t.Errorf("nobody answered, and there is %s", key)
+		}
+	}
+}
+
+// A connection is kept, or there is one for each request.
+func TestFresh(t *testing.T) {
+	noLeaks(t)
+	for _, fresh := range []bool{false, true} {
+		b := newBackend(t, ok)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go b.await(t, 30, cancel)
+		e, err := run(ctx, Spec{Name: "hey", Addr: b.addr, Conns: 3, QPS: 100, Duration: time.Hour, Fresh: fresh}, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(3)
+		if fresh {
+			want = b.requests.Load()
+		}
+		if got := b.conns.Load(); got != want || number(t, e, "sockets") != float64(want) || number(t, e, "errors") != 0 {
+			t.Errorf("fresh %t: %d connections for %d requests, want %d: %v", fresh, got, b.requests.Load(), want, e.Attrs)
+		}
+	}
+}
+
+// The end of the load is no early end; what has another cause says which.
+func TestRunSaysWhyItEndedEarly(t *testing.T) {
+	noLeaks(t)
+	const why = "the first endpoint stopped serving"
+	for _, tc := range []struct {
+		cause error
+		want  string
+	}{{nil, ""}, {fmt.Errorf("the end: %w", context.Canceled), ""}, {errors.New(why), why}} {
+		b := newBackend(t, ok)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		go b.await(t, 10, func() { cancel(tc.cause) })
+		e, err := run(ctx, Spec{Name: "hey", Addr: b.addr, Conns: 2, QPS: 50, Duration: time.Hour}, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, told := e.Attrs["stopped"]; got != tc.want || told != (tc.want != "") {
+			t.Errorf("cause %v: stopped %q", tc.cause, got)
+		}
 	}
 }
 
