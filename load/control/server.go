@@ -107,7 +107,7 @@ type Server struct {
 	streams  map[string]*running
 	loaded   bool // streams were started since the CPU was told
 	pressing sync.WaitGroup
-	pressure []pressing // what was begun and not stopped
+	pressure []*pressing // what was begun and has no summary yet
 }
 
 // pressing is pressure that was begun.
@@ -416,16 +416,15 @@ func (s *Server) press(r *http.Request) (any, error) {
 	}
 	s.mu.Lock()
 	ctx, stop := context.WithCancelCause(s.ctx)
-	done := make(chan struct{})
-	s.pressure = append(s.pressure, pressing{stop, done})
+	x := &pressing{stop, make(chan struct{})}
+	s.pressure = append(s.pressure, x)
 	s.mu.Unlock()
 	s.pressing.Go(func() {
-		defer close(done)
-		defer stop(nil)
+		defer s.pressed(x)
 		e, err := s.Presser.Press(ctx, p)
 		if err != nil {
 			s.Log.Printf("pressure %s: %v", p.Name, err)
-			e = timeline.Event{At: timeline.Monotonic(), Kind: timeline.Pressure, Attrs: map[string]string{"error": err.Error()}}
+			e = timeline.Event{At: timeline.Monotonic(), Kind: timeline.Pressure, Name: p.Name, Attrs: map[string]string{"error": err.Error()}}
 		}
 		e.Source, e.Subject, e.Node = "agent", p.Name, s.Node
 		s.Emit(timeline.Record{Event: &e})
@@ -433,11 +432,21 @@ func (s *Server) press(r *http.Request) (any, error) {
 	return map[string]string{"started": p.Name}, nil
 }
 
+// pressed takes pressure off whose summary is recorded.
+func (s *Server) pressed(x *pressing) {
+	x.stop(nil)
+	s.mu.Lock()
+	s.pressure = slices.DeleteFunc(s.pressure, func(y *pressing) bool { return x == y })
+	s.mu.Unlock()
+	close(x.done)
+}
+
 type stopPressure struct {
 	Why string `json:"why,omitempty"`
 }
 
-// stopPress ends all pressure, and answers when each of its summaries is recorded.
+// stopPress ends all pressure, and answers when each of its summaries is recorded, also
+// where another call has ended it.
 func (s *Server) stopPress(r *http.Request) (any, error) {
 	var q stopPressure
 	if err := decode(r, &q); err != nil {
@@ -448,11 +457,12 @@ func (s *Server) stopPress(r *http.Request) (any, error) {
 		why = errors.New(q.Why)
 	}
 	s.mu.Lock()
-	all := s.pressure
-	s.pressure = nil
+	all := slices.Clone(s.pressure)
 	s.mu.Unlock()
 	for _, p := range all {
 		p.stop(why)
+	}
+	for _, p := range all {
 		<-p.done
 	}
 	return map[string]int{"stopped": len(all)}, nil
