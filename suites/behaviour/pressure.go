@@ -197,6 +197,7 @@ func (r recording) served(p v1alpha1.Pressure) *v1alpha1.PressureServed {
 	type total struct {
 		before, last int // of processes that ran in the pod before, and of this one
 		final        bool
+		cut          bool // one of those before was killed before it could tell its last number
 	}
 	by := map[string]*total{}
 	for _, e := range r.scene.Timeline.EventsOf(timeline.PressureServed, "") {
@@ -209,8 +210,9 @@ func (r recording) served(p v1alpha1.Pressure) *v1alpha1.PressureServed {
 			t = &total{}
 			by[e.Subject] = t
 		}
-		if n < t.last { // a container that was restarted counts anew
+		if n < t.last || t.final { // a container that was restarted counts anew
 			t.before += t.last
+			t.cut = t.cut || !t.final
 		}
 		t.last, t.final = n, e.Attrs["final"] == "true"
 	}
@@ -224,7 +226,7 @@ func (r recording) served(p v1alpha1.Pressure) *v1alpha1.PressureServed {
 	out := &v1alpha1.PressureServed{}
 	for uid, t := range by {
 		out.Count += t.before + t.last
-		if ended[uid] && !t.final {
+		if t.cut || ended[uid] && !t.final {
 			out.AtLeast = append(out.AtLeast, uid)
 		}
 	}
