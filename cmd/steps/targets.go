@@ -52,7 +52,10 @@ func targets() []target {
 		{
 			// The page's own example, on the reference gateway.
 			name: "action", file: "docs/actions.md", job: "lastcall",
-			files: map[string]string{"my-proxy.yaml": "systems/reference-gateway.yaml"},
+			files: map[string]string{
+				"my-proxy.yaml":                    "systems/reference-gateway.yaml",
+				"manifests/reference-gateway.yaml": "systems/manifests/reference-gateway.yaml",
+			},
 			with:  map[string]string{"labels": "core"},
 			table: map[string]string{"github.run_id": "here"},
 		},
