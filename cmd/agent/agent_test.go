@@ -11,12 +11,14 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -420,6 +422,69 @@ func TestWitnessWithoutThePod(t *testing.T) {
 	}
 }
 
+// Pressure lasts until SIGTERM, and leaves one record: its summary.
+func TestPressure(t *testing.T) {
+	g := gomega.NewWithT(t)
+	var asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, "ok")
+	}))
+	defer srv.Close()
+	out := filepath.Join(t.TempDir(), "summary")
+	args := []string{"pressure", "--name=hey", "--addr=" + srv.Listener.Addr().String(), "--conns=2", "--qps=100"}
+	summary := func(line []byte) {
+		t.Helper()
+		r, err := timeline.ParseRecord(line)
+		if err != nil || r.Event == nil || bytes.Count(line, []byte("\n")) != 1 {
+			t.Fatalf("%q: %v", line, err)
+		}
+		e := *r.Event
+		cpu, err := time.ParseDuration(e.Attrs["cpu"])
+		if err != nil || cpu <= 0 || e.Kind != timeline.Pressure || e.Name != "hey" || e.Attrs["requests"] == "0" || e.Attrs["errors"] != "0" || e.Attrs["conns"] != "2" {
+			t.Errorf("%+v: %v", e, err)
+		}
+		if why, early := e.Attrs["stopped"]; early {
+			t.Errorf("SIGTERM is its end, and it was stopped: %s", why)
+		}
+	}
+	more := func() {
+		t.Helper()
+		from := asked.Load()
+		g.Eventually(asked.Load).WithTimeout(patience).Should(gomega.BeNumerically(">", from+20))
+	}
+
+	p := launch(t, binary(t), append(args, "--out="+out)...)
+	more()
+	if left, _ := filepath.Glob(out + "*"); len(left) > 0 {
+		t.Errorf("there is a summary before the end: %q", left)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.exit(t); err != nil {
+		t.Errorf("exit: %v: %s", err, p.text())
+	}
+	line, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary(line)
+	if left, _ := filepath.Glob(out + "*"); len(left) != 1 {
+		t.Errorf("it left %q", left)
+	}
+
+	var stdout, stderr bytes.Buffer
+	signals, code := make(chan os.Signal), make(chan int, 1)
+	go func() { code <- cli.Run(args, signals, &stdout, &stderr) }()
+	more()
+	signals <- syscall.SIGTERM
+	if got := <-code; got != 0 || stderr.Len() > 0 {
+		t.Errorf("exit code %d: %s", got, stderr.String())
+	}
+	summary(stdout.Bytes())
+}
+
 // Bad input: exit code 2, and a line that names what to do.
 func TestBadInput(t *testing.T) {
 	t.Setenv("LASTCALL_POD_UID", "")
@@ -452,6 +517,11 @@ func TestBadInput(t *testing.T) {
 		{"probe", 2, "--tls"},
 		{"probe --spool " + dir + " --tls " + dir, 1, "tls.key"},
 		{"witness", 2, "--ledger"},
+		{"pressure --conns x --addr 127.0.0.1:1", 2, "invalid argument"},
+		{"pressure 127.0.0.1:1", 2, "flags only"},
+		{"pressure", 1, "want an IP and a port"},
+		{"pressure --addr 127.0.0.1:1 --conns 0", 1, "connections"},
+		{"pressure --addr 127.0.0.1:1 --qps 10 --at-most 1s", 1, "a longer run"},
 		{"shutdown --done x --at-most 1s", 2, "--post"},
 		{"shutdown-manager --done x", 2, "--at-most"},
 	} {
