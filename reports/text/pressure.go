@@ -84,7 +84,7 @@ var steps = []time.Duration{
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// Histogram is a histogram in few words: "1 ms 4,000, 5 ms 20, longer 1" of how many took
+// Histogram is a histogram in few words: "to 1ms 4,000, to 5ms 20, longer 1" of how many took
 // up to so long. Buckets are joined; one that ends between two steps counts for the larger.
 func Histogram(buckets []v1alpha1.Bucket) string {
 	sums := make([]int, len(steps)+1)
