@@ -83,11 +83,23 @@ func (g *generator) finish(name string) {
 	}
 }
 
-type presser struct{}
+// presser's long ones run until they are stopped, and have their summary when they
+// are let go.
+type presser struct {
+	stopped chan string // why
+	let     chan struct{}
+}
 
-func (presser) Press(_ context.Context, p control.Pressure) (timeline.Event, error) {
+func (x presser) Press(ctx context.Context, p control.Pressure) (timeline.Event, error) {
 	if p.QPS == 13 {
 		return timeline.Event{}, errors.New("no luck")
+	}
+	if p.Name == "long" {
+		<-ctx.Done()
+		why := context.Cause(ctx).Error()
+		x.stopped <- why
+		<-x.let
+		return timeline.Event{Kind: timeline.Pressure, Name: p.Name, Attrs: map[string]string{"stopped": why}}, nil
 	}
 	return timeline.Event{Kind: timeline.Pressure, Attrs: map[string]string{"requests": "7"}}, nil
 }
@@ -107,6 +119,7 @@ type agent struct {
 	authority *control.Authority
 	client    control.Credentials
 	gen       *generator
+	press     presser
 	end       func()
 }
 
@@ -136,7 +149,8 @@ func another(t *testing.T) *agent {
 		t.Fatal(err)
 	}
 	gen := &generator{handles: map[string]*handle{}}
-	s := &control.Server{Role: "probe", Node: "n", Pod: "p", Version: "v", Spool: spool, Generator: gen, Presser: presser{}, Signaller: signaller{}, Log: log.New(t.Output(), "", 0)}
+	press := presser{make(chan string, 10), make(chan struct{})}
+	s := &control.Server{Role: "probe", Node: "n", Pod: "p", Version: "v", Spool: spool, Generator: gen, Presser: press, Signaller: signaller{}, Log: log.New(t.Output(), "", 0)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +166,7 @@ func another(t *testing.T) *agent {
 		spool.Close()
 	})
 	t.Cleanup(end)
-	return &agent{s, l.Addr().String(), a, client, gen, end}
+	return &agent{s, l.Addr().String(), a, client, gen, press, end}
 }
 
 func dial(t *testing.T, a *agent, d control.DialFunc) *control.Client {
@@ -547,6 +561,9 @@ func TestPressureAndSignal(t *testing.T) {
 	seen := map[string]string{}
 	err := c.Follow(ctx, func(r timeline.Record) error {
 		seen[r.Event.Subject] = r.Event.Attrs["requests"] + r.Event.Attrs["error"]
+		if r.Event.Attrs["error"] != "" && r.Event.Name != "bad" {
+			t.Errorf("what failed is called %q", r.Event.Name)
+		}
 		if len(seen) == 2 {
 			cancel()
 		}
@@ -563,6 +580,92 @@ func TestPressureAndSignal(t *testing.T) {
 	}
 	if _, err := c.Signal(t.Context(), control.Signal{Pod: "x", Signal: "HUP"}); err == nil {
 		t.Error("any signal is sent")
+	}
+}
+
+// Each stop returns when the summaries are recorded, also one that comes while another
+// waits for them: whoever ends a recording behind it has them.
+func TestStopPressure(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var mu sync.Mutex
+	var told []timeline.Event
+	followed := make(chan error, 1)
+	go func() {
+		followed <- c.Follow(ctx, func(r timeline.Record) error {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, *r.Event)
+			return nil
+		})
+	}()
+	if err := c.StopPressure(ctx, "nothing was begun"); err != nil {
+		t.Error(err)
+	}
+	const n, why = 2, "the first endpoint stopped serving"
+	for range n {
+		if err := c.Pressure(ctx, control.Pressure{Name: "long", Addr: "127.0.0.1:1", Conns: 1, QPS: 1, Seconds: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped := make(chan error, 2)
+	go func() { stopped <- c.StopPressure(ctx, why) }()
+	for range n {
+		if got := <-a.press.stopped; got != why {
+			t.Errorf("stopped because %q", got)
+		}
+	}
+	go func() { stopped <- c.StopPressure(ctx, "") }()
+	left := cap(stopped)
+	select {
+	case err := <-stopped:
+		t.Errorf("a stop returned before the summaries were recorded: %v", err)
+		left--
+	case <-time.After(300 * time.Millisecond):
+	}
+	close(a.press.let)
+	for range left {
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.StopPressure(ctx, "again"); err != nil {
+		t.Error(err)
+	}
+	if err := c.CatchUp(ctx); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	if len(told) != n {
+		t.Errorf("told %+v, want %d summaries", told, n)
+	}
+	for _, e := range told {
+		if e.Kind != timeline.Pressure || e.Subject != "long" || e.Node != "n" || e.Attrs["stopped"] != why {
+			t.Errorf("told %+v", e)
+		}
+	}
+	mu.Unlock()
+	cancel()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+}
+
+// The end of a load has no cause of its own.
+func TestStopPressureWithoutAReason(t *testing.T) {
+	a := start(t)
+	c := dial(t, a, nil)
+	close(a.press.let)
+	if err := c.Pressure(t.Context(), control.Pressure{Name: "long", Addr: "127.0.0.1:1", Conns: 1, QPS: 1, Seconds: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StopPressure(t.Context(), ""); err != nil {
+		t.Error(err)
+	}
+	if got := <-a.press.stopped; got != context.Canceled.Error() {
+		t.Errorf("stopped because %q", got)
 	}
 }
 

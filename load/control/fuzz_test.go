@@ -120,12 +120,13 @@ func (noSignals) Signal(context.Context, Signal) ([]int, error) { return nil, ni
 // Whatever is asked of an agent, it answers, and nobody's mistake is its own: no
 // status says so.
 func FuzzRequests(f *testing.F) {
-	paths := []string{"/v1/streams", "/v1/streams/stop", "/v1/pressure", "/v1/signal", "/v1/hello", "/v1/records", "/v1/other"}
+	paths := []string{"/v1/streams", "/v1/streams/stop", "/v1/pressure", "/v1/signal", "/v1/hello", "/v1/records", "/v1/other", "/v1/pressure/stop"}
 	for i, body := range []string{
 		`[{"name":"direct/http1/new/get","profile":{"path":"direct","protocol":"http1","conns":"new","op":"get","rate":10},"addr":"127.0.0.1:80","tolerance":20000000,"timeout":1000000000,"seed":1}]`,
 		`{"names":["direct/http1/new/get"]}`,
 		`{"name":"p","addr":"127.0.0.1:80","conns":100,"qps":1000,"atMostSeconds":5}`,
 		`{"pod":"be0c7a38","container":"","signal":"TERM"}`,
+		`{"why":"the first endpoint stopped serving"}`,
 		`{}`, `[{"name":"a"},{"name":"a"}]`, `[null]`, `null`, `{"pod":"a","signal":"TERM"}{"pod":"b","signal":"KILL"}`, `{"conns":1e400}`,
 	} {
 		for p := range paths {
