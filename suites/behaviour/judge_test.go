@@ -127,6 +127,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
 	control, own := scenarios[0], scenarios[1]
+	own.Pressure = &Pressure{Conns: 100, QPS: 100}
 	failAt := func(at time.Duration) func(func(timeline.Record), *Meta) {
 		return func(emit func(timeline.Record), _ *Meta) {
 			emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "bad", Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
@@ -167,6 +168,14 @@ func TestWhatCarriesAPass(t *testing.T) {
 	lost := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Event: &timeline.Event{At: 7 * time.Second, Source: "t", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": "probe", "why": "gone"}}})
 	}
+	pressed := func(attrs map[string]string) func(func(timeline.Record), *Meta) {
+		return func(emit func(timeline.Record), m *Meta) {
+			m.Format = FormatPressure
+			if attrs != nil {
+				emit(timeline.Record{Event: &timeline.Event{At: 9 * time.Second, Source: "t", Kind: timeline.Pressure, Attrs: attrs}})
+			}
+		}
+	}
 	tests := []struct {
 		name         string
 		own, control func(func(timeline.Record), *Meta)
@@ -194,6 +203,10 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "another pod answered", own: stranger, want: spec.Inconclusive, reason: "answered by pod other"},
 		{name: "the generator gave up", own: gaveUp, want: spec.Inconclusive, reason: "gave up"},
 		{name: "an agent was lost", own: lost, want: spec.Inconclusive, reason: "lost"},
+		{name: "the pressure has its summary", own: pressed(map[string]string{"requests": "7"}), want: spec.Pass},
+		{name: "the pressure has no summary", own: pressed(nil), want: spec.Inconclusive, reason: "closed-loop load"},
+		{name: "the summary was lost", own: pressed(map[string]string{"error": "kaput"}), want: spec.Inconclusive, reason: "closed-loop load beside it did: kaput"},
+		{name: "a violation stands without the summary", own: both(failAt(7*time.Second), pressed(nil)), want: spec.Fail},
 		{name: "no control", noControl: true, want: spec.Inconclusive, reason: "no control"},
 		{name: "no control, and a violation", noControl: true, own: failAt(7 * time.Second), want: spec.Fail},
 		{name: "the control was dirty", control: failAt(2 * time.Second), want: spec.Inconclusive, reason: "control proves nothing"},
