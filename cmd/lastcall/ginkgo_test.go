@@ -34,6 +34,9 @@ func TestSameVerdicts(t *testing.T) {
 		Exit     int
 		Verdicts map[string]spec.Verdict // of behaviours, and of their checks
 	}
+	// What a machine that the host robs makes of a run is nobody's verdict.
+	const robbed = 0.05
+	excuse := ""
 	run := func(name, prefix string, args ...string) seen {
 		out := filepath.Join(dir, name+"-out")
 		for flag, value := range map[string]string{"stage": "host", "behaviours": broken + "," + kept, "fault": fault, "out": out} {
@@ -52,8 +55,8 @@ func TestSameVerdicts(t *testing.T) {
 		}
 		s := seen{report.ExitCode, map[string]spec.Verdict{}}
 		for _, b := range report.Behaviours {
-			if b.Verdict == spec.Inconclusive { // what a busy machine makes of it
-				t.Skipf("%s: %s is %s, so there is nothing to compare: %s", name, b.ID, b.Verdict, b.Reason)
+			if l := report.Environment.Load; b.Verdict == spec.Inconclusive && l != nil && l.Stolen >= robbed {
+				excuse = name + ": " + b.ID + " is Inconclusive, and the host took the machine's CPU for others: " + b.Reason
 			}
 			s.Verdicts[b.Name()] = b.Verdict
 			for _, f := range b.Findings {
@@ -64,6 +67,9 @@ func TestSameVerdicts(t *testing.T) {
 	}
 	cli := run("lastcall", "--", "run")
 	test := run("suites.test", "-lastcall.", "-test.run=^TestConformance$")
+	if excuse != "" {
+		t.Skip(excuse)
+	}
 	if d := cmp.Diff(cli, test); d != "" {
 		t.Errorf("(-lastcall run +Ginkgo)\n%s", d)
 	}

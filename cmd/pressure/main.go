@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ type client struct {
 	Kinds    map[string]int `json:"kinds,omitempty"`
 }
 
-// rows are the faults to be measured, each in the recording of one behaviour that it must
+// rows are what is to be measured: the healthy app first, and the faults, each in the recording of one behaviour that it must
 // fail: a rolling update where it is one of those, else the first by name.
 func rows(only []string) []row {
 	by := map[spec.Fault][]string{}
@@ -82,6 +83,9 @@ func rows(only []string) []row {
 		}
 	}
 	var out []row
+	if len(only) == 0 || slices.Contains(only, healthy) {
+		out = append(out, row{Does: "nothing: what a generator sees here is its own doing, or the load's", Behaviour: "rollout.zero-failed"})
+	}
 	for _, f := range behaviour.Faults() {
 		ids := by[f.Name]
 		if len(ids) == 0 || slices.Contains(ofSuite, f.Name) || len(only) > 0 && !slices.Contains(only, string(f.Name)) {
@@ -122,7 +126,7 @@ func run(ctx context.Context) (err error) {
 	}
 	all := rows(names)
 	for _, name := range names {
-		if !slices.ContainsFunc(all, func(r row) bool { return string(r.Fault) == name }) {
+		if !slices.ContainsFunc(all, func(r row) bool { return r.key() == name }) {
 			return fmt.Errorf("-only: no fault of the areas %s that breaks a system is called %q", strings.Join(areas, ", "), name)
 		}
 	}
@@ -134,13 +138,13 @@ func run(ctx context.Context) (err error) {
 		begun := time.Now()
 		done, err := p.row(ctx, &all[i])
 		if err != nil {
-			return errors.Join(fmt.Errorf("fault %s: %w", all[i].Fault, err), p.down(ctx))
+			return errors.Join(fmt.Errorf("fault %s: %w", all[i].key(), err), p.down(ctx))
 		}
 		if done {
-			fmt.Printf("pressure: %d of %d: %s was measured before\n", i+1, len(all), all[i].Fault)
+			fmt.Printf("pressure: %d of %d: %s was measured before\n", i+1, len(all), all[i].key())
 			continue
 		}
-		fmt.Printf("pressure: %d of %d: %s, %s\n", i+1, len(all), all[i].Fault, time.Since(begun).Round(time.Second))
+		fmt.Printf("pressure: %d of %d: %s, %s\n", i+1, len(all), all[i].key(), time.Since(begun).Round(time.Second))
 	}
 	if err := p.down(ctx); err != nil {
 		return err
@@ -152,8 +156,14 @@ func run(ctx context.Context) (err error) {
 	return os.WriteFile(page, write(all), 0o644)
 }
 
+// healthy is the name of the row of no fault.
+const healthy = "none"
+
+// key is a row's name.
+func (r row) key() string { return cmp.Or(string(r.Fault), healthy) }
+
 // file is where a row is kept.
-func (p *place) file(r row) string { return filepath.Join(p.dir, string(r.Fault)+".json") }
+func (p *place) file(r row) string { return filepath.Join(p.dir, r.key()+".json") }
 
 // row measures one fault, unless that is done.
 func (p *place) row(ctx context.Context, r *row) (done bool, err error) {

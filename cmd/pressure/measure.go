@@ -52,13 +52,12 @@ func generators() []generator {
 		}}
 	}
 	return []generator{
-		fortio("fortio"),
+		fortio("fortio, keep-alive"),
 		fortio("fortio, new connections", "--fresh"),
 		{name: "hey", signal: "INT", read: readHey, argv: func(addr string) []string {
 			url := "http://" + addr + work.URLPath + "?" + work.Job{Bytes: work.SmallBytes}.Query()
 			return []string{
-				"hey", "-c", strconv.Itoa(conns), "-q", strconv.Itoa(qps / conns), "-z", "1h", "-t", "3",
-				"-H", work.HeaderPressure + ": hey", url,
+				"hey", "-c", strconv.Itoa(conns), "-q", strconv.Itoa(qps / conns), "-z", "1h", "-t", "3", url,
 			}
 		}},
 	}
@@ -70,7 +69,7 @@ const lookEvery = 200 * time.Millisecond
 // measure records a fault, with the generators beside it from the steady gate to the
 // tail's end.
 func (p *place) measure(ctx context.Context, r *row) error {
-	out := filepath.Join(p.dir, string(r.Fault))
+	out := filepath.Join(p.dir, r.key())
 	if _, err := os.Stat(out); err == nil { // begun, and not ended
 		if err := os.Rename(out, out+".stopped-"+time.Now().UTC().Format("20060102T150405Z")); err != nil {
 			return err
@@ -83,8 +82,11 @@ func (p *place) measure(ctx context.Context, r *row) error {
 	defer log.Close()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- command(ctx, log, filepath.Join(p.bin, "lastcall"), "run", "--stage", "kind", "--name", p.name, "--keep",
-			"--fault", string(r.Fault), "--behaviours", r.Behaviour, "--out", out)
+		args := []string{"run", "--stage", "kind", "--name", p.name, "--keep", "--behaviours", r.Behaviour, "--out", out}
+		if r.Fault != "" {
+			args = append(args, "--fault", string(r.Fault))
+		}
+		ended <- command(ctx, log, filepath.Join(p.bin, "lastcall"), args...)
 	}()
 	clients, berr := p.beside(ctx, out, ended)
 	var failed *exec.ExitError
@@ -270,6 +272,9 @@ func readFortio(said []byte) (client, error) {
 		return n
 	}
 	c := client{Requests: count("requests"), Errors: count("errors"), Kinds: map[string]int{}}
+	if err == nil && c.Requests == 0 {
+		err = errors.New("it tells of no request")
+	}
 	if n := count("socketErrors"); n > 0 {
 		c.Kinds["no answer"] = n
 	}

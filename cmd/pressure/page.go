@@ -21,15 +21,23 @@ func passes(all []client) bool {
 // write is the page of what was measured.
 func write(all []row) []byte {
 	var b bytes.Buffer
-	var passed []string
+	var passed, k8s, revisions []string
+	faults := 0
+	add := func(to *[]string, what string) {
+		if what != "" && !slices.Contains(*to, what) {
+			*to = append(*to, what)
+		}
+	}
 	for _, r := range all {
+		add(&k8s, r.Kubernetes)
+		add(&revisions, r.Revision)
+		if r.Fault == "" {
+			continue
+		}
+		faults++
 		if passes(r.Clients) && r.Verdict == spec.Fail {
 			passed = append(passed, "`"+string(r.Fault)+"`")
 		}
-	}
-	k8s, revision := "?", "?"
-	if len(all) > 0 {
-		k8s, revision = all[0].Kubernetes, all[0].Revision
 	}
 	fmt.Fprintf(&b, `# What a common load generator would have passed
 
@@ -40,13 +48,15 @@ Under each fault of the areas %s that breaks a system (those that break the suit
 generators ran beside the suite's own clients, through the same Service, from the steady gate to the end of
 the recording's tail, while the same was done to the same pods: %d connections each, in a closed loop, %d requests/s
 each. Kind, Kubernetes %s, three nodes, suite %s. Each row is one recording: a generator's 0 in it is
-no proof that it never sees the fault, its errors are a proof that it can.
+no proof that it never sees the fault. Its errors are worth what they are beside those of the first row, in which
+nothing is broken. Where pods are deleted or rolled out the suite's own fortio runs too (100 connections,
+100 requests/s).
 
 A number is the errors among all requests (both without the warm-ups). The suite's numbers are its clients' through the
 Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the first disruption on; what it looks at
 besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) is in its verdict.
 
-`, len(passed), len(all), strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, k8s, revision)
+`, len(passed), faults, strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, strings.Join(k8s, ", "), strings.Join(revisions, ", "))
 	names := []string{}
 	for _, g := range generators() {
 		names = append(names, g.name)
@@ -58,11 +68,20 @@ besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) 
 			cells = append(cells, errorsOf(c))
 		}
 		word := "sees it"
-		if passes(r.Clients) {
+		switch {
+		case r.Fault == "":
+			word = "-"
+		case passes(r.Clients) && r.Verdict == spec.Fail:
 			word = "**passes it**"
+		case passes(r.Clients):
+			word = "sees nothing"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %d of %d | %s `%s`: %s | %s |\n", r.Fault, markdown.Escape(r.Component+" "+r.Does), strings.Join(cells, " | "),
-			r.Failed, r.Sent, r.Verdict, r.Behaviour, markdown.Escape(r.Reason), word)
+		probe := "asked nothing over it"
+		if r.Sent > 0 {
+			probe = fmt.Sprintf("%d of %d", r.Failed, r.Sent)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s `%s`: %s | %s |\n", r.key(), markdown.Escape(r.Component+" "+r.Does), strings.Join(cells, " | "),
+			probe, r.Verdict, r.Behaviour, markdown.Escape(r.Reason), word)
 	}
 	b.WriteString("\nMade by `go run ./cmd/pressure`, which takes up where it stopped; one row again: remove its file in lastcall-report/pressure, or `-only FAULT`.\n")
 	return b.Bytes()

@@ -55,7 +55,7 @@ func TestReadFortio(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	for _, bad := range []string{"", "agent: no", strings.Replace(said, `"errors":"6"`, `"error":"it died"`, 1)} {
+	for _, bad := range []string{"", "agent: no", strings.Replace(said, `"requests":"100"`, `"requests":"0"`, 1), strings.Replace(said, `"errors":"6"`, `"error":"it died"`, 1)} {
 		if got, err := readFortio([]byte(bad)); err == nil {
 			t.Errorf("%q is read as %+v", bad, got)
 		}
@@ -66,7 +66,10 @@ func TestReadFortio(t *testing.T) {
 func TestRows(t *testing.T) {
 	all := rows(nil)
 	var faults []spec.Fault
-	for _, r := range all {
+	if all[0].Fault != "" {
+		t.Errorf("the first row is %s: without one of no fault nobody knows what an error means", all[0].Fault)
+	}
+	for _, r := range all[1:] {
 		faults = append(faults, r.Fault)
 		b, ok := behaviour.Find(r.Behaviour)
 		if !ok || !slices.Contains(b.BrokenBy, r.Fault) {
@@ -98,10 +101,11 @@ func TestWrite(t *testing.T) {
 	page := string(write([]row{
 		{Fault: "quiet", Behaviour: "pod.a", Verdict: spec.Fail, Clients: clean, Sent: 9, Failed: 3, Kubernetes: "v1"},
 		{Fault: "loud", Behaviour: "pod.b", Verdict: spec.Fail, Clients: seen},
+		{Behaviour: "pod.d", Verdict: spec.Pass, Clients: seen, Kubernetes: "v1", Revision: "abc"},
 		{Fault: "unclear", Behaviour: "pod.c", Verdict: spec.Inconclusive, Clients: clean},
 	}))
 	for _, want := range []string{
-		"**1 of 3 faults are seen by none of", "`quiet`.**", "| `quiet` |", "3 of 9", "**passes it**", "1 of 10 (no answer: 1)", "| sees it |",
+		"**1 of 3 faults are seen by none of", "`quiet`.**", "| `quiet` |", "3 of 9", "asked nothing over it", "**passes it**", "1 of 10 (no answer: 1)", "| sees it |", "| sees nothing |", "| `none` |", "Kubernetes v1,", "suite abc",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q:\n%s", want, page)

@@ -35,8 +35,8 @@ const (
 const (
 	// HeaderID, in a request: its ID, which the ledger repeats.
 	HeaderID = "X-Lastcall-Id"
-	// HeaderPressure, in a request without an ID: it is closed-loop load, which the
-	// backend counts and does not write down one by one.
+	// HeaderPressure, in a request without an ID: who makes the closed-loop load that it
+	// is of. The backend counts Pressure's, and writes none down one by one.
 	HeaderPressure = "X-Lastcall-Pressure"
 	// HeaderPod, in an answer: the UID of the pod that speaks.
 	HeaderPod = "X-Lastcall-Pod"
@@ -49,6 +49,10 @@ const (
 	HeaderBytes  = "X-Lastcall-Bytes"
 	HeaderSHA256 = "X-Lastcall-Sha256"
 )
+
+// Pressure is the name of the suite's own closed-loop load, in HeaderPressure. Somebody
+// else's beside it has another, or none: the count is held against the suite's alone.
+const Pressure = "fortio"
 
 // The values of HeaderPhase.
 const (

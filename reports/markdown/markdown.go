@@ -124,7 +124,7 @@ func pressure(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 			if x.Served != nil {
 				served, rest = text.Thousands(x.Served.Count), text.Thousands(x.Served.Rest)
 				if len(x.Served.AtLeast) > 0 {
-					served = "≥ " + served
+					served, rest = "≥ "+served, "≥ "+rest
 				}
 			}
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", Escape(s.Name), Escape(load), text.Thousands(x.Requests), text.Thousands(x.Errors),
@@ -139,7 +139,7 @@ func pressure(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 	if !begun {
 		return
 	}
-	b.WriteString("\nServed is what the backends began to serve: what was answered, the first request of each connection, and the rest, which the client repeated without a word or whose answers were lost.\n")
+	b.WriteString("\nServed is what the backends began to serve: what was answered, the first request of each connection, and the rest, which the client, or who stands before the backends, repeated without a word, or whose answers were lost.\n")
 	for _, line := range told {
 		fmt.Fprintf(b, "\n- %s\n", Escape(line))
 	}

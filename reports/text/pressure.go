@@ -68,10 +68,14 @@ func servedWords(x *v1alpha1.Pressure) string {
 	if len(s.AtLeast) > 0 {
 		n = fmt.Sprintf("at least %s (%s killed)", n, count(len(s.AtLeast), "backend"))
 	}
-	words := fmt.Sprintf("%s by the backends = %s answered + %s + a rest of %s", n, thousands(x.OK), count(x.WarmUps, "warm-up"), thousands(s.Rest))
+	least := ""
+	if len(s.AtLeast) > 0 {
+		least = "at least "
+	}
+	words := fmt.Sprintf("%s by the backends = %s answered + %s + a rest of %s%s", n, thousands(x.OK), count(x.WarmUps, "warm-up"), least, thousands(s.Rest))
 	switch {
 	case s.Rest > 0:
-		words += ", which the client repeated without a word, or whose answers were lost"
+		words += ", which the client, or who stands before the backends, repeated without a word, or whose answers were lost"
 	case s.Rest < 0:
 		words += ": the backends did not tell of all that they served"
 	}

@@ -56,13 +56,13 @@ func TestServed(t *testing.T) {
 		{"nothing is left", 1000, 100, v1alpha1.PressureServed{Count: 1100},
 			"1,100 by the backends = 1,000 answered + 100 warm-ups + a rest of 0"},
 		{"something is left", 1000, 1, v1alpha1.PressureServed{Count: 1008, Rest: 7},
-			"1,008 by the backends = 1,000 answered + 1 warm-up + a rest of 7, which the client repeated without a word, or whose answers were lost"},
+			"1,008 by the backends = 1,000 answered + 1 warm-up + a rest of 7, which the client, or who stands before the backends, repeated without a word, or whose answers were lost"},
 		{"less than nothing", 2000, 100, v1alpha1.PressureServed{Count: 900, Rest: -1200},
 			"900 by the backends = 2,000 answered + 100 warm-ups + a rest of -1,200: the backends did not tell of all that they served"},
 		{"one was killed", 10, 1, v1alpha1.PressureServed{Count: 11, AtLeast: []string{"a"}},
-			"at least 11 (1 backend killed) by the backends = 10 answered + 1 warm-up + a rest of 0"},
+			"at least 11 (1 backend killed) by the backends = 10 answered + 1 warm-up + a rest of at least 0"},
 		{"two were killed", 10, 1, v1alpha1.PressureServed{Count: 8, AtLeast: []string{"a", "b"}, Rest: -3},
-			"at least 8 (2 backends killed) by the backends = 10 answered + 1 warm-up + a rest of -3: the backends did not tell of all that they served"},
+			"at least 8 (2 backends killed) by the backends = 10 answered + 1 warm-up + a rest of at least -3: the backends did not tell of all that they served"},
 	} {
 		got := text.Pressure(&v1alpha1.Pressure{Name: "fortio", OK: tc.ok, WarmUps: tc.warmUps, Served: &tc.served})
 		if last := got[len(got)-1]; last != "served: "+tc.want {

@@ -421,8 +421,9 @@ type PressureServed struct {
 	// AtLeast are the UIDs of backends that were killed before they could tell their
 	// last number.
 	AtLeast []string `json:"atLeast,omitempty"`
-	// Rest was served, and no answer counts for it: the client repeated it without a
-	// word, or the answer was lost on its way.
+	// Rest was served, and no answer counts for it: the client, or who stands before the
+	// backends, repeated it without a word, or the answer was lost on its way. A warm-up
+	// that nobody served makes it one less, and AtLeast a lower bound.
 	Rest int `json:"rest"`
 }
 

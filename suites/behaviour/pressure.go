@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -31,7 +32,7 @@ type Pressure struct {
 }
 
 // PressureName is what it is called in the record.
-const PressureName = "fortio"
+const PressureName = work.Pressure
 
 // The shape of the pressure. 100 requests/s cost 0.08 of a core on both sides by
 // costReused, which leaves the streams alone. hey's own 10 for each connection are what
@@ -96,10 +97,14 @@ func (r recording) unpressed() string {
 	why := "the recording has no summary of it"
 	for _, e := range r.scene.Timeline.EventsOf(timeline.Pressure, "") {
 		text, lost := e.Attrs["error"]
-		if !lost {
+		switch {
+		case lost:
+			why = text
+		case e.Attrs["requests"] == "0":
+			why = "it sent nothing but the first request of each connection"
+		default:
 			return ""
 		}
-		why = text
 	}
 	return "nobody knows what the closed-loop load beside it did: " + why
 }
@@ -110,11 +115,11 @@ func overPressurePath(stream string) bool {
 	return strings.HasPrefix(stream, string(load.Service)+"/"+string(load.HTTP1)+"/")
 }
 
-// beside counts what the probe asked over the pressure's path since the first
-// disruption, and what of it failed.
-func (r recording) beside() (failed, of int) {
+// beside counts what the probe asked over the pressure's path while that went on, and
+// what of it failed.
+func (r recording) beside(from, to time.Duration) (failed, of int) {
 	for _, s := range r.scene.Timeline.Samples {
-		if r.scene.Disturbed == 0 || s.End < r.scene.Disturbed || !overPressurePath(s.Stream) {
+		if s.End < from || s.Start > to || !overPressurePath(s.Stream) {
 			continue
 		}
 		of++
@@ -142,7 +147,7 @@ func (r recording) describePressure() []v1alpha1.Pressure {
 			p.Lowered = asked.lowered()
 			p.Served = r.served(p)
 		}
-		p.Warning = r.pressureWarning(p)
+		p.Warning = r.pressureWarning(p, e.At)
 		out = append(out, p)
 	}
 	return out
@@ -237,11 +242,11 @@ func (r recording) served(p v1alpha1.Pressure) *v1alpha1.PressureServed {
 
 // pressureWarning says that the pressure met errors where the probe lost nothing. It is no
 // verdict: a closed loop is a worse witness, and it may be its own doing.
-func (r recording) pressureWarning(p v1alpha1.Pressure) string {
+func (r recording) pressureWarning(p v1alpha1.Pressure, ended time.Duration) string {
 	if p.Errors == 0 || r.meta.Scenario.Pressure == nil {
 		return ""
 	}
-	failed, of := r.beside()
+	failed, of := r.beside(ended-p.Took.D(), ended)
 	if failed > 0 {
 		return ""
 	}

@@ -123,6 +123,7 @@ func TestUnpressed(t *testing.T) {
 		{"of a time that had none", pressed(0), ""},
 		{"without a summary", pressed(FormatPressure), "no summary of it"},
 		{"that lost it", pressed(FormatPressure, lost), "the process left no summary"},
+		{"that sent nothing", pressed(FormatPressure, summaryOf("requests", "0")), "sent nothing but the first request"},
 		{"with its summary", pressed(FormatPressure, whole), ""},
 		{"that was not asked for it", unasked, ""},
 	} {
@@ -194,12 +195,12 @@ func TestServed(t *testing.T) {
 // Errors of the pressure are a warning where the probe lost nothing over the same path
 // in the same time.
 func TestPressureWarning(t *testing.T) {
-	const disturbed = 5 * time.Second
+	const began, ended = 5 * time.Second, 9 * time.Second
 	at := func(stream string, end time.Duration, outcome timeline.Outcome) timeline.Sample {
 		return timeline.Sample{Stream: stream, Start: end - 1, End: end, Outcome: outcome, Phase: timeline.PhaseDone}
 	}
 	const same, other = "service/http1/new/get", "direct/http1/new/get@a"
-	after, before := 6*time.Second, 4*time.Second
+	after, before, behind := 6*time.Second, 4*time.Second, 10*time.Second
 	ok := []timeline.Sample{at(same, after, timeline.OK), at(same, after, timeline.OK)}
 	for _, tc := range []struct {
 		name    string
@@ -210,18 +211,20 @@ func TestPressureWarning(t *testing.T) {
 	}{
 		{"no errors", 0, ok, true, ""},
 		{"errors, and the probe lost nothing", 3, ok, true, "3 errors in 40 requests, where the probe lost 0 of 2"},
-		{"what was lost before is the baseline's", 3, append(ok, at(same, before, timeline.Reset)), true, "lost 0 of 2"},
+		{"what was lost before it began", 3, append(ok, at(same, before, timeline.Reset)), true, "lost 0 of 2"},
+		{"what was lost behind its end", 3, append(ok, at(same, behind, timeline.Reset)), true, "lost 0 of 2"},
 		{"the probe lost some too", 3, append(ok, at(same, after, timeline.Reset)), true, ""},
 		{"the probe lost some on another path", 3, append(ok, at(other, after, timeline.Reset)), true, "lost 0 of 2"},
 		{"the probe asked nothing over the path", 3, []timeline.Sample{at(other, after, timeline.OK)}, true, "the probe asked nothing over the same path"},
 		{"an old recording's", 3, ok, false, ""},
 	} {
 		r := pressed(FormatPressure)
-		r.scene.Timeline.Samples, r.scene.Disturbed = tc.samples, disturbed
+		r.scene.Timeline.Samples = tc.samples
 		if !tc.asked {
 			r.meta.Scenario.Pressure = nil
 		}
-		got := r.pressureWarning(v1alpha1.Pressure{Name: PressureName, Requests: 40, Errors: tc.errors})
+		took := v1alpha1.Duration(ended - began)
+		got := r.pressureWarning(v1alpha1.Pressure{Name: PressureName, Requests: 40, Errors: tc.errors, Took: took}, ended)
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
@@ -247,7 +250,7 @@ func TestDescribePressure(t *testing.T) {
 			Name: "fortio", Conns: 10, QPS: 12.5, Took: ms(3250), Stopped: "why", Requests: 40, WarmUps: 10, OK: 37, Errors: 3, SocketErrors: 1,
 			Statuses: map[string]int{"503": 2}, Sockets: 12, P50: ms(0.5), P90: ms(1.25), P99: ms(20), Max: ms(30.125),
 			Histogram: []v1alpha1.Bucket{{UpTo: ms(1), Count: 35}, {UpTo: ms(30.125), Count: 5}, {UpTo: ms(3)}},
-			Lowered:   asked.meta.Scenario.Pressure.lowered(), Warning: asked.pressureWarning(v1alpha1.Pressure{Name: "fortio", Errors: 3, Requests: 40}),
+			Lowered:   asked.meta.Scenario.Pressure.lowered(), Warning: asked.pressureWarning(v1alpha1.Pressure{Name: "fortio", Errors: 3, Requests: 40}, 0),
 		}}},
 		"an old one": {old, []v1alpha1.Pressure{{Name: "fortio", Requests: 40, OK: 40, Sockets: 10, P50: ms(0.5), P99: ms(2)}}},
 		"lost":       {pressed(FormatPressure, summaryOf("error", "gone")), []v1alpha1.Pressure{{Name: "fortio", Error: "gone"}}},
