@@ -40,6 +40,8 @@ func pressureCommand(signals <-chan os.Signal) *cobra.Command {
 	f.BoolVar(&s.Fresh, "fresh", false, "open a connection for each request")
 	f.StringVar(&out, "out", "", "file for the summary, one record as JSON; empty: standard output")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		// Not untilSignal: its cause would stand in the summary as a reason to end before
+		// the streams, and this signal is the ordinary end.
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		go func() {
