@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // The shape of each generator: so many connections, and requests per second of all.
@@ -266,24 +268,19 @@ func readFortio(said []byte) (client, error) {
 	if err != nil || r.Event == nil {
 		return client{}, fmt.Errorf("no summary: %w", errors.Join(err, errors.New("it is no event")))
 	}
-	count := func(key string) int {
-		n, cerr := strconv.Atoi(r.Event.Attrs[key])
-		err = errors.Join(err, cerr)
-		return n
+	p := behaviour.PressureOf(*r.Event)
+	c := client{Requests: p.Requests, Errors: p.Errors, Kinds: map[string]int{}}
+	if p.SocketErrors > 0 {
+		c.Kinds["no answer"] = p.SocketErrors
 	}
-	c := client{Requests: count("requests"), Errors: count("errors"), Kinds: map[string]int{}}
-	if err == nil && c.Requests == 0 {
-		err = errors.New("it tells of no request")
+	maps.Copy(c.Kinds, p.Statuses)
+	switch {
+	case p.Error != "":
+		return c, errors.New(p.Error)
+	case p.Requests == 0:
+		return c, errors.New("it tells of no request")
 	}
-	if n := count("socketErrors"); n > 0 {
-		c.Kinds["no answer"] = n
-	}
-	for key := range r.Event.Attrs {
-		if status, ok := strings.CutPrefix(key, "status."); ok {
-			c.Kinds[status] = count(key)
-		}
-	}
-	return c, err
+	return c, nil
 }
 
 var (

@@ -52,7 +52,7 @@ no proof that it never sees the fault. Its errors are worth what they are beside
 nothing is broken. Where pods are deleted or rolled out the suite's own fortio runs too (100 connections,
 100 requests/s).
 
-A number is the errors among all requests (both without the warm-ups). The suite's numbers are its clients' through the
+A number is the errors among all requests (fortio's without the first of each connection, which it does not count). The suite's numbers are its clients' through the
 Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the first disruption on; what it looks at
 besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) is in its verdict.
 

@@ -12,7 +12,6 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -30,9 +29,6 @@ type Pressure struct {
 	// that is looked at by streams whose schedule nothing delays.
 	UntilUnserved bool `json:"untilUnserved,omitempty"`
 }
-
-// PressureName is what it is called in the record.
-const PressureName = work.Pressure
 
 // The shape of the pressure. 100 requests/s cost 0.08 of a core on both sides by
 // costReused, which leaves the streams alone. hey's own 10 for each connection are what
@@ -142,7 +138,7 @@ func (p Pressure) lowered() string {
 func (r recording) describePressure() []v1alpha1.Pressure {
 	var out []v1alpha1.Pressure
 	for _, e := range r.scene.Timeline.EventsOf(timeline.Pressure, "") {
-		p := pressureOf(e)
+		p := PressureOf(e)
 		if asked := r.meta.Scenario.Pressure; asked != nil {
 			p.Lowered = asked.lowered()
 			p.Served = r.served(p)
@@ -153,8 +149,9 @@ func (r recording) describePressure() []v1alpha1.Pressure {
 	return out
 }
 
-// pressureOf reads a summary. What it does not have stays zero: an old one has less.
-func pressureOf(e timeline.Event) v1alpha1.Pressure {
+// PressureOf reads a summary, an event of kind timeline.Pressure. What it does not have
+// stays zero: an old one has less.
+func PressureOf(e timeline.Event) v1alpha1.Pressure {
 	count := func(text string) int {
 		n, err := strconv.Atoi(text)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -104,7 +105,7 @@ func pressed(format int, events ...timeline.Event) recording {
 }
 
 func summaryOf(attrs ...string) timeline.Event {
-	e := timeline.Event{Kind: timeline.Pressure, Name: PressureName, Attrs: map[string]string{}}
+	e := timeline.Event{Kind: timeline.Pressure, Name: work.Pressure, Attrs: map[string]string{}}
 	for i := 0; i+1 < len(attrs); i += 2 {
 		e.Attrs[attrs[i]] = attrs[i+1]
 	}
@@ -224,7 +225,7 @@ func TestPressureWarning(t *testing.T) {
 			r.meta.Scenario.Pressure = nil
 		}
 		took := v1alpha1.Duration(ended - began)
-		got := r.pressureWarning(v1alpha1.Pressure{Name: PressureName, Requests: 40, Errors: tc.errors, Took: took}, ended)
+		got := r.pressureWarning(v1alpha1.Pressure{Name: work.Pressure, Requests: 40, Errors: tc.errors, Took: took}, ended)
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -24,7 +25,7 @@ func (g *ground) press(ctx context.Context) error {
 	}
 	svc := g.ways.services[viewOf(load.Service)]
 	return g.probe.Pressure(ctx, control.Pressure{
-		Name: behaviour.PressureName, Addr: g.at(svc.Spec.ClusterIP, load.HTTP1), Conns: p.Conns, QPS: p.QPS,
+		Name: work.Pressure, Addr: g.at(svc.Spec.ClusterIP, load.HTTP1), Conns: p.Conns, QPS: p.QPS,
 		Seconds: pressureAtMost.Seconds(),
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/witness"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/probe"
+	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -329,7 +330,7 @@ func (g *ground) startPressure() error {
 	dir := filepath.Join(g.stage.dir, g.scenario.Name, "pressure")
 	log := filepath.Join(g.stage.cfg.Logs, g.scenario.Name, "pressure.log")
 	var err error
-	g.press, err = host.Press(g.stage.cfg.Agent, behaviour.PressureName, addr, p.Conns, p.QPS, dir, log)
+	g.press, err = host.Press(g.stage.cfg.Agent, work.Pressure, addr, p.Conns, p.QPS, dir, log)
 	return err
 }
 
