@@ -10,7 +10,6 @@ import (
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/work"
-	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // pressureAtMost bounds pressure that nobody ends, because the run was killed.
