@@ -24,6 +24,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/kind"
+	"github.com/lastcall-dev/lastcall/reports/yaml"
 	_ "github.com/lastcall-dev/lastcall/suites/all" // the behaviours
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -53,9 +54,12 @@ type row struct {
 	Verdict   spec.Verdict `json:"verdict"`
 	Reason    string       `json:"reason,omitempty"`
 	// Sent and Failed are the probe's attempts through the Service, in all its protocols,
-	// from the first disruption on.
-	Sent   int `json:"sent"`
-	Failed int `json:"failed"`
+	// from the first disruption on; Elsewhere and ElsewhereFailed those to the pods' own
+	// addresses and to other Services.
+	Sent            int `json:"sent"`
+	Failed          int `json:"failed"`
+	Elsewhere       int `json:"elsewhere"`
+	ElsewhereFailed int `json:"elsewhereFailed"`
 	// Clients are the common load generators, in the order of generators.
 	Clients    []client `json:"clients"`
 	Kubernetes string   `json:"kubernetes"`
@@ -161,12 +165,19 @@ func (r row) key() string { return cmp.Or(string(r.Fault), healthy) }
 // file is where a row is kept.
 func (p *place) file(r row) string { return filepath.Join(p.dir, r.key()+".json") }
 
+// recording is where the recording of a row is.
+func (p *place) recording(r row) string { return filepath.Join(p.dir, r.key()) }
+
 // row measures one fault, unless that is done.
 func (p *place) row(ctx context.Context, r *row) (done bool, err error) {
 	kept, err := os.ReadFile(p.file(*r))
 	if err == nil {
 		if err := json.Unmarshal(kept, r); err != nil {
 			return false, fmt.Errorf("%s: %w", p.file(*r), err)
+		}
+		// What the recording says is read again where it is still there.
+		if report, err := yaml.ReadDir(p.recording(*r)); err == nil {
+			return true, r.fill(report, p.recording(*r))
 		}
 		return true, nil
 	}

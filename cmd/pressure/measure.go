@@ -21,8 +21,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
@@ -71,7 +73,7 @@ const lookEvery = 200 * time.Millisecond
 // measure records a fault, with the generators beside it from the steady gate to the
 // tail's end.
 func (p *place) measure(ctx context.Context, r *row) error {
-	out := filepath.Join(p.dir, r.key())
+	out := p.recording(*r)
 	if _, err := os.Stat(out); err == nil { // begun, and not ended
 		if err := os.Rename(out, out+".stopped-"+time.Now().UTC().Format("20060102T150405Z")); err != nil {
 			return err
@@ -132,19 +134,24 @@ func (r *row) fill(report *v1alpha1.ConformanceReport, dir string) error {
 	return fmt.Errorf("the report has no %s", r.Behaviour)
 }
 
-// count counts the probe's attempts through a Service from the first disruption on.
+// count counts the probe's attempts from the first disruption on.
 func (r *row) count(tl *timeline.Timeline) {
+	r.Sent, r.Failed, r.Elsewhere, r.ElsewhereFailed = 0, 0, 0, 0
 	begun := tl.EventsOf(timeline.Disruption, "")
 	if len(begun) == 0 {
 		return
 	}
 	for _, s := range tl.Samples {
-		if s.End < begun[0].At || !strings.HasPrefix(s.Stream, "service/") {
+		if s.End < begun[0].At || assertions.Scouts(s) {
 			continue
 		}
-		r.Sent++
+		sent, failed := &r.Elsewhere, &r.ElsewhereFailed
+		if strings.HasPrefix(s.Stream, string(load.Service)+"/") {
+			sent, failed = &r.Sent, &r.Failed
+		}
+		*sent++
 		if s.Failed() {
-			r.Failed++
+			*failed++
 		}
 	}
 }

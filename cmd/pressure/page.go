@@ -53,8 +53,9 @@ nothing is broken. Where pods are deleted or rolled out the suite's own fortio r
 100 requests/s).
 
 A number is the errors among all requests (fortio's without the first of each connection, which it does not count). The suite's numbers are its clients' through the
-Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the first disruption on; what it looks at
-besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) is in its verdict.
+Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the first disruption on, and, where it looks there
+too, elsewhere: at the pods' own addresses (where a dial to a pod that is gone fails too, as it should) and other Services.
+What it looks at besides (the ledger, the EndpointSlices, the instants) is in its verdict.
 
 `, len(passed), faults, strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, strings.Join(k8s, ", "), strings.Join(revisions, ", "))
 	names := []string{}
@@ -76,15 +77,24 @@ besides (the pods' own addresses, the ledger, the EndpointSlices, the instants) 
 		case passes(r.Clients):
 			word = "sees nothing"
 		}
-		probe := "asked nothing over it"
-		if r.Sent > 0 {
-			probe = fmt.Sprintf("%d of %d", r.Failed, r.Sent)
-		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s `%s`: %s | %s |\n", r.key(), markdown.Escape(r.Component+" "+r.Does), strings.Join(cells, " | "),
-			probe, r.Verdict, r.Behaviour, markdown.Escape(r.Reason), word)
+			probe(r), r.Verdict, r.Behaviour, markdown.Escape(r.Reason), word)
 	}
 	b.WriteString("\nMade by `go run ./cmd/pressure`, which takes up where it stopped; one row again: remove its file in lastcall-report/pressure, or `-only FAULT`.\n")
 	return b.Bytes()
+}
+
+// probe is what the suite's clients lost: over the Service, as the generators go, and
+// elsewhere.
+func probe(r row) string {
+	var says []string
+	if r.Sent > 0 {
+		says = append(says, fmt.Sprintf("%d of %d", r.Failed, r.Sent))
+	}
+	if r.Elsewhere > 0 {
+		says = append(says, fmt.Sprintf("elsewhere %d of %d", r.ElsewhereFailed, r.Elsewhere))
+	}
+	return strings.Join(says, "; ")
 }
 
 // errorsOf is a generator's number, with the kinds of its errors.

@@ -99,13 +99,13 @@ func TestWrite(t *testing.T) {
 	seen := slices.Clone(clean)
 	seen[2] = client{Name: "hey", Requests: 10, Errors: 1, Kinds: map[string]int{"no answer": 1}}
 	page := string(write([]row{
-		{Fault: "quiet", Behaviour: "pod.a", Verdict: spec.Fail, Clients: clean, Sent: 9, Failed: 3, Kubernetes: "v1"},
+		{Fault: "quiet", Behaviour: "pod.a", Verdict: spec.Fail, Clients: clean, Sent: 9, Failed: 3, Elsewhere: 8, ElsewhereFailed: 2, Kubernetes: "v1"},
 		{Fault: "loud", Behaviour: "pod.b", Verdict: spec.Fail, Clients: seen},
 		{Behaviour: "pod.d", Verdict: spec.Pass, Clients: seen, Kubernetes: "v1", Revision: "abc"},
 		{Fault: "unclear", Behaviour: "pod.c", Verdict: spec.Inconclusive, Clients: clean},
 	}))
 	for _, want := range []string{
-		"**1 of 3 faults are seen by none of", "`quiet`.**", "| `quiet` |", "3 of 9", "asked nothing over it", "**passes it**", "1 of 10 (no answer: 1)", "| sees it |", "| sees nothing |", "| `none` |", "Kubernetes v1,", "suite abc",
+		"**1 of 3 faults are seen by none of", "`quiet`.**", "| `quiet` |", "3 of 9; elsewhere 2 of 8", "**passes it**", "1 of 10 (no answer: 1)", "| sees it |", "| sees nothing |", "| `none` |", "Kubernetes v1,", "suite abc",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q:\n%s", want, page)
