@@ -39,6 +39,10 @@ func write(all []row) []byte {
 			passed = append(passed, "`"+string(r.Fault)+"`")
 		}
 	}
+	suite := "" // a build without version control stamps has no revision
+	if len(revisions) > 0 {
+		suite = ", suite " + strings.Join(revisions, ", ")
+	}
 	fmt.Fprintf(&b, `# What a common load generator would have passed
 
 **%d of %d faults are seen by none of fortio (with and without keep-alive) and hey, and fail a rule of the suite:
@@ -47,7 +51,7 @@ func write(all []row) []byte {
 Under each fault of the areas %s that breaks a system (those that break the suite itself are left out) the three
 generators ran beside the suite's own clients, through the same Service, from the steady gate to the end of
 the recording's tail, while the same was done to the same pods: %d connections each, in a closed loop, %d requests/s
-each. Kind, Kubernetes %s, three nodes, suite %s. Each row is one recording: a generator's 0 in it is
+each. Kind, Kubernetes %s, three nodes%s. Each row is one recording: a generator's 0 in it is
 no proof that it never sees the fault. Its errors are worth what they are beside those of the first row, in which
 nothing is broken. Where pods are deleted or rolled out the suite's own fortio runs too (100 connections,
 100 requests/s).
@@ -57,7 +61,7 @@ Service, in HTTP/1.1 and HTTP/2, on new and on reused connections, from the firs
 too, elsewhere: at the pods' own addresses (where a dial to a pod that is gone fails too, as it should) and other Services.
 What it looks at besides (the ledger, the EndpointSlices, the instants) is in its verdict.
 
-`, len(passed), faults, strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, strings.Join(k8s, ", "), strings.Join(revisions, ", "))
+`, len(passed), faults, strings.Join(passed, ", "), strings.Join(areas, " and "), conns, qps, strings.Join(k8s, ", "), suite)
 	names := []string{}
 	for _, g := range generators() {
 		names = append(names, g.name)
