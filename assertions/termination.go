@@ -299,5 +299,9 @@ func word(s timeline.Sample, n int) string {
 
 func onNewConns(s timeline.Sample) bool { return word(s, 2) == "new" }
 
+// Short says whether the sample's operation takes no time by design, over a path without
+// delay.
+func Short(s timeline.Sample) bool { return !slowOp(s) && delay(s) == 0 }
+
 // slowOp says whether the sample's operation takes time by design.
 func slowOp(s timeline.Sample) bool { return word(s, 3) != "get" }

@@ -75,6 +75,7 @@ func table(c *Config) []setting {
 		{name: "fault", help: "break a part of the suite's own reference on purpose, to see a behaviour fail", set: word(&c.Fault)},
 		{name: "matrix", help: "test the suite instead of a system: diagonal or full", set: matrix},
 		{name: "isolate", help: "make a recording for each behaviour", set: truth(&c.Isolate), yes: true},
+		{name: "wait-idle", stages: slices.Concat(onHost, onKind), help: "wait this long at most for this machine to be calm", set: span(&c.WaitIdle)},
 		{name: "strict", help: "let a SHOULD that fails fail the run", set: truth(&c.Strict), yes: true},
 		{name: "p", help: "propagation window P, 3s without one", set: span(&c.P)},
 		{name: "lag", stages: onHost, help: "how long the stage's own balancer takes to follow an instance's readiness, 500ms without one", set: span(&c.Lag)},

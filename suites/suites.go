@@ -74,7 +74,9 @@ type Config struct {
 	Behaviours []string
 	Fault      string
 	Isolate    bool
-	Strict     bool
+	// WaitIdle is how long the first recording waits at most for this machine to be calm.
+	WaitIdle time.Duration
+	Strict   bool
 	// Matrix proves the suite itself instead of judging a system: each
 	// behaviour is put to components that are broken on purpose.
 	Matrix behaviour.Matrix
@@ -385,6 +387,7 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 	}
 	r, err := behaviour.NewRecorder(behaviour.Config{
 		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache, Price: price(cfg.Stage),
+		Here: cfg.Stage != StageCluster, WaitIdle: cfg.WaitIdle,
 		Claims: cfg.Stage == StageHost || cfg.System != nil,
 		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
 	})

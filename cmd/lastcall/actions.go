@@ -37,7 +37,7 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,
-		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, Matrix: r.Matrix, Strict: r.Strict,
+		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, WaitIdle: r.WaitIdle, Matrix: r.Matrix, Strict: r.Strict,
 		P: r.P, Lag: r.Lag, Profile: r.Profile, Out: r.Dir,
 		Planned:  r.Planned,
 		Progress: r.Progress,

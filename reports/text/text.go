@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,6 +58,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 		}
 		for i, b := range judged {
 			if i == 0 && v == spec.Inconclusive {
+				p.busy(judged)
 				p.wrap("", "Inconclusive is no verdict on the system: too little was seen to say. Where the suite was too slow itself, or sent nothing, it needs more CPU, or fewer behaviours at a time. Where too few of something were seen that the system itself does (GOAWAYs of a kind, closes of a kind), the question did not come up: see what it did instead, in the behaviours beside it.")
 				p.f("\n")
 			}
@@ -341,6 +343,34 @@ func (p *page) unrecorded() {
 	p.f("\n")
 }
 
+// busy says once what to do about what a busy machine left open, and which behaviours that
+// are.
+func (p *page) busy(unsure []*v1alpha1.Behaviour) {
+	why := map[string]string{} // by recording
+	ids := map[string][]string{}
+	for i := range p.r.Scenarios {
+		if s := &p.r.Scenarios[i]; s.Timing.Busy != "" {
+			why[s.Name] = s.Timing.Busy
+		}
+	}
+	n := 0
+	for _, b := range unsure {
+		if why[b.Scenario] != "" {
+			ids[b.Scenario] = append(ids[b.Scenario], b.Name())
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	p.f("%s\n", p.paint(yellow, fmt.Sprintf("--- THE MACHINE WAS BUSY, and %s may be inconclusive for that", count(n, "behaviour"))))
+	p.wrap("  ", "Run them again when it is calm (--wait-idle 10m waits for that), on one with more cores, or fewer of them at a time.")
+	for _, name := range slices.Sorted(maps.Keys(ids)) {
+		p.wrap("  ", fmt.Sprintf("%s: %s: %s", name, why[name], strings.Join(ids[name], ", ")))
+	}
+	p.f("\n")
+}
+
 // machine says what a recording that left a doubt lacked of its machine.
 func (p *page) machine(b *v1alpha1.Behaviour) string {
 	if b.Verdict != spec.Inconclusive {
@@ -568,6 +598,7 @@ func (p *page) scenarios() {
 				line += fmt.Sprintf("; its clients and backends used %s of CPU", x.CPU.D().Round(100*time.Millisecond))
 			}
 			p.f("  %s\n", line)
+			p.baseline(x)
 		}
 		if s.Error != "" {
 			p.field("Broken", s.Error)
@@ -598,6 +629,30 @@ func (p *page) scenarios() {
 	if len(unrecorded) > 0 {
 		p.wrap("Not recorded: ", strings.Join(unrecorded, ", "))
 		p.f("\n")
+	}
+}
+
+// baseline says what the machine did before the disruption, and what was made of that.
+func (p *page) baseline(x v1alpha1.ScenarioTiming) {
+	var says []string
+	if x.Used > 0 {
+		says = append(says, fmt.Sprintf("%.1f cores of the machine in use before the disruption", x.Used))
+	}
+	if x.P50 > 0 {
+		says = append(says, "half of the short requests answered within "+took(x.P50))
+	}
+	if x.Lowered > 0 {
+		says = append(says, fmt.Sprintf("the streams at %.0f%% of their rates, for want of cores", 100*x.Lowered))
+	}
+	if len(says) > 0 {
+		p.wrap("  ", strings.Join(says, "; "))
+	}
+	if x.Busy != "" {
+		p.wrap("  busy: ", x.Busy)
+	}
+	for _, a := range x.Before {
+		p.wrap("  before: ", fmt.Sprintf("recorded from %s to %s on a busy machine (%s), which proved nothing: %s (kept in %s)",
+			a.Recorded.From.Format(time.TimeOnly), a.Recorded.To.Format(time.TimeOnly), a.Busy, a.Why, a.History))
 	}
 }
 

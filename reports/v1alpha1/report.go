@@ -239,6 +239,31 @@ type ScenarioTiming struct {
 	// Stolen is the share of the machine's CPU time that its host took for others
 	// in the worst second of it, from 0 to 1.
 	Stolen float64 `json:"stolen,omitempty"`
+	// Waited is the share of its time in which something that could run waited for a
+	// processor, and Late that of its requests which were sent late, from 0 to 1.
+	Waited float64 `json:"waited,omitempty"`
+	Late   float64 `json:"late,omitempty"`
+	// Busy is above which limits that was, in words: then the machine was busy.
+	Busy string `json:"busy,omitempty"`
+	// Used is what the machine used in the baseline, in cores, all that runs on it; and P50
+	// the median answer to short requests then, of those without a path's delay.
+	Used float64  `json:"used,omitempty"`
+	P50  Duration `json:"p50,omitempty"`
+	// Lowered is the share of their rates that the streams had, where the machine has too
+	// few cores for all; 0: all.
+	Lowered float64 `json:"lowered,omitempty"`
+	// Before are earlier recordings of the same, on a busy machine, that proved nothing.
+	Before []Attempt `json:"before,omitempty"`
+}
+
+// Attempt is a recording that was made again.
+type Attempt struct {
+	Recorded Span `json:"recorded"`
+	// Why it proved nothing, and Busy what the machine was short of.
+	Why  string `json:"why"`
+	Busy string `json:"busy"`
+	// History is its directory, from the report's own.
+	History string `json:"history"`
 }
 
 // Timing is what a run's recordings took together.

@@ -145,6 +145,18 @@ func (c Cache) keep(s Scenario, dir string, env v1alpha1.Environment) error {
 	return nil
 }
 
+// drop takes a kept recording away.
+func (c Cache) drop(s Scenario) error {
+	if !c.on() {
+		return nil
+	}
+	dir, err := c.dir(s)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
 // forget drops what was kept of a judged plan and can prove nothing, so that it
 // is recorded anew: recordings with a doubt about them, the rows of doubtful
 // cells, and a control that a stream is blind on. It is not asked before: to read
@@ -169,11 +181,7 @@ func (c Cache) forget(j *judgement, report *v1alpha1.ConformanceReport) error {
 		if !drop[s.Name] && r.doubt() == "" && !(blind && s.Control() && !j.ofMatrix(r)) {
 			continue
 		}
-		dir, err := c.dir(s)
-		if err == nil {
-			err = os.RemoveAll(dir)
-		}
-		errs = append(errs, err)
+		errs = append(errs, c.drop(s))
 	}
 	return errors.Join(errs...)
 }

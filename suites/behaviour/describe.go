@@ -35,6 +35,9 @@ func (r recording) describe() v1alpha1.Scenario {
 	if d := r.doubt(); d != "" {
 		out.Notes = append(out.Notes, d)
 	}
+	if s, slow := r.slowest(); slow {
+		out.Notes = append(out.Notes, fmt.Sprintf("an answer was slow before anything was disturbed, and whole: %s took %s (%s)", s.ID, (s.End-s.Start).Round(time.Millisecond), s.Stream))
+	}
 	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}

@@ -63,6 +63,12 @@ type Meta struct {
 	// Stolen is the share of the machine's CPU time that its host took for others
 	// in the worst second.
 	Stolen float64 `json:"stolen,omitempty"`
+	// Waited is the share of the recording's time in which something that could run waited
+	// for a processor of the machine.
+	Waited float64 `json:"waited,omitempty"`
+	// Before are earlier recordings of the same, which were made on a busy machine and
+	// proved nothing.
+	Before []Attempt `json:"before,omitempty"`
 	// Clients are the nodes that the clients ran on.
 	Clients []string `json:"clients,omitempty"`
 	// Ended: the recording came to its end. Without it the history stops
@@ -72,6 +78,17 @@ type Meta struct {
 	// empty for a recording that went as planned.
 	Doubt string `json:"doubt,omitempty"`
 	Error string `json:"error,omitempty"`
+}
+
+// Attempt is a recording that was made again.
+type Attempt struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Why it proved nothing, and Busy what the machine was short of.
+	Why  string `json:"why"`
+	Busy string `json:"busy"`
+	// History is its directory, beside that of the one that counts.
+	History string `json:"history"`
 }
 
 func historyDir(dir, scenario string) string {

@@ -89,7 +89,8 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	defer k.mu.Unlock()
 	k.readFor(about)
 	j := &judgement{fault: k.run.Report.Settings.Fault}
-	own, controlled := -1, true
+	var own []int
+	controlled := true
 	for _, s := range k.run.Plan {
 		if !about(s) && !s.Control() {
 			continue
@@ -103,11 +104,11 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 			controlled = controlled && !s.Control()
 		}
 		if about(s) {
-			own, b = len(j.recs), s.recorded(b, k.run.Report.Settings.Profile)
+			own = append(own, len(j.recs))
 		}
 		j.recs = append(j.recs, r.recording)
 	}
-	if own < 0 {
+	if len(own) == 0 {
 		return v1alpha1.Behaviour{}, fmt.Errorf("the run has no scenario for %s", id)
 	}
 	blind := k.blind
@@ -117,7 +118,12 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	if controlled {
 		k.blind = blind
 	}
-	return j.recs[own].judge(b, blind), nil
+	var parts []v1alpha1.Behaviour
+	for _, i := range own {
+		r := j.recs[i]
+		parts = append(parts, r.judge(r.meta.Scenario.recorded(b, k.run.Report.Settings.Profile), blind))
+	}
+	return merged(parts)[0], nil
 }
 
 // readFor reads the histories that a behaviour is judged on, one after the other, because
@@ -256,7 +262,7 @@ func (r recording) doubt() string {
 	if n, of := baseline(c); of < steadyRun {
 		return fmt.Sprintf("the baseline is too short: %d of the %d requests that it takes", of, steadyRun)
 	} else if n > 0 {
-		return fmt.Sprintf("the baseline was not clean: %d of %d requests failed, or were not answered, before anything was disturbed", n, of)
+		return fmt.Sprintf("the baseline was not clean: %d of %d requests that were begun before anything was disturbed failed", n, of)
 	}
 	if c.Cancelled > 0 {
 		return fmt.Sprintf("the generator itself gave up attempts: %d of them", c.Cancelled)
@@ -298,9 +304,9 @@ func (r recording) unseen() string {
 }
 
 // baseline counts the failures, and all attempts, between the steady gate and
-// the first disruption. What should have been answered by then and was not is
-// a failure, however it ended; also what had been hanging since before the gate,
-// or it would be laid at the door of whatever was disturbed.
+// the first disruption. What should have been answered by then, was not, and
+// failed is a failure here, also what had been hanging since before the gate, or it would
+// be laid at the door of whatever was disturbed. An answer that is slow and whole is none.
 func baseline(c assertions.Case) (failed, of int) {
 	for _, s := range c.Timeline.Samples {
 		if s.Start >= c.Disturbed || s.Start < c.Steady && s.End < c.Disturbed || assertions.Scouts(s) || assertions.LeftBehind(s) {
@@ -311,7 +317,7 @@ func baseline(c assertions.Case) (failed, of int) {
 			continue // it was in flight, as it may be
 		}
 		of++
-		if late || s.Failed() {
+		if s.Failed() {
 			failed++
 		}
 	}
@@ -431,9 +437,28 @@ func (j *judgement) verdicts(blind func(string) string) ([]v1alpha1.Behaviour, e
 	if err != nil {
 		return nil, err
 	}
-	out := slices.Concat(judged...)
-	slices.SortFunc(out, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
-	return out, nil
+	return merged(slices.Concat(judged...)), nil
+}
+
+// merged are judgements in order of the IDs, one for each behaviour: a control that was
+// split is judged by all of its parts.
+func merged(all []v1alpha1.Behaviour) []v1alpha1.Behaviour {
+	slices.SortStableFunc(all, func(a, b v1alpha1.Behaviour) int { return strings.Compare(a.ID, b.ID) })
+	var out []v1alpha1.Behaviour
+	for _, b := range all {
+		if len(out) == 0 || out[len(out)-1].ID != b.ID {
+			out = append(out, b)
+			continue
+		}
+		was := &out[len(out)-1]
+		findings := slices.Concat(was.Findings, b.Findings)
+		recorded := was.Recorded && b.Recorded
+		if spec.Worse(was.Verdict, b.Verdict) != was.Verdict {
+			*was = b
+		}
+		was.Findings, was.Recorded = findings, recorded
+	}
+	return out
 }
 
 // fill writes verdicts and evidence into a report.
@@ -454,9 +479,9 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	report.Scenarios, report.Controls = nil, nil
 	var spread []time.Duration
 	var from, to time.Time
-	for i, r := range j.recs {
+	for _, r := range j.recs {
 		sc := r.describe()
-		sc.Timing = r.timing(i)
+		sc.Timing = r.timing(j.fault)
 		report.Scenarios = append(report.Scenarios, sc)
 		if r.recorded && (from.IsZero() || r.meta.From.Before(from)) {
 			from = r.meta.From

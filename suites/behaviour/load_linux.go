@@ -36,6 +36,21 @@ func cpuTime() (busy, stolen, all float64) {
 	return busy, c.Steal, busy + c.Idle + c.Iowait
 }
 
+// waitedTime is for how long since the machine's boot something that could run waited for a
+// processor, in seconds: "some" of /proc/pressure/cpu (Documentation/accounting/psi.rst).
+// 0 where the kernel does not say it.
+func waitedTime() float64 {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	stats, err := fs.PSIStatsForResource("cpu")
+	if err != nil || stats.Some == nil {
+		return 0
+	}
+	return float64(stats.Some.Total) / 1e6 // from microseconds
+}
+
 // ownMachine says whether this process may use all of the machine's processors: what
 // others do on those that it may not use is none of its business, and is in cpuTime all
 // the same.

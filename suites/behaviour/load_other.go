@@ -10,4 +10,6 @@ func loadAverage() float64 { return 0 }
 // cpuTime is known on Linux only.
 func cpuTime() (busy, stolen, all float64) { return 0, 0, 0 }
 
+func waitedTime() float64 { return 0 }
+
 func ownMachine() bool { return false }

@@ -36,6 +36,9 @@ const (
 	servedBudget = 5 * time.Second
 	// waitingFor is how long recordings wait for the machine before that is told.
 	waitingFor = 5 * time.Second
+	// recordedAgain is how often a control is recorded again that proved nothing on a busy
+	// machine.
+	recordedAgain = 2
 	// cleanupBudget bounds the removal of a scenario after it ended, also
 	// when the run was cancelled.
 	cleanupBudget = 90 * time.Second
@@ -88,6 +91,10 @@ type Config struct {
 	Claims bool
 	// Price is what recording takes on this stage.
 	Price Price
+	// Here: the load runs on this machine. It is looked at before the first recording.
+	Here bool
+	// WaitIdle is how long the first recording waits at most for this machine to be calm.
+	WaitIdle time.Duration
 	// Cache keeps recordings of a kill matrix.
 	Cache Cache
 	// Report is the skeleton of the report: what was asked for.
@@ -147,11 +154,8 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if fit, why := cfg.Stage.Fit(controlOf(Catalogue())); why == "" {
 		take = withControl(take, fit)
 	}
-	r.run.Plan = Plan(take, cfg.How)
+	r.run.Plan = cfg.Price.fitting(Plan(take, cfg.How), take)
 	r.run.Cores = cfg.Price.cores()
-	for i := range r.run.Plan {
-		r.run.Plan[i].Cost = cfg.Price.weigh(r.run.Plan[i])
-	}
 	cfg.Price.order(r.run.Plan)
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
@@ -186,10 +190,10 @@ func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.run.Plan
 // Skipped are the selected behaviours that won't be recorded, with reasons.
 func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
 
-// Done is closed when the recording that a behaviour is judged on has ended,
+// Done is closed when the last recording that a behaviour is judged on has ended,
 // however it did; nil for a behaviour that is not recorded.
 func (r *Recorder) Done(id string) <-chan struct{} {
-	for _, s := range r.run.Plan {
+	for _, s := range slices.Backward(r.run.Plan) {
 		if slices.Contains(s.Behaviours, id) {
 			return r.done[s.Name]
 		}
@@ -209,6 +213,9 @@ func (r *Recorder) Record(ctx context.Context) error {
 		}
 		_, cerr := r.closeStage(ctx)
 		return errors.Join(err, cerr)
+	}
+	if r.cfg.Here {
+		r.look(ctx)
 	}
 	env.Load = &v1alpha1.Load{Begin: loadAverage()}
 	_, stolenBefore, allBefore := cpuTime()
@@ -267,9 +274,12 @@ func (r *Recorder) save() error {
 	return writeJSON(filepath.Join(r.cfg.Dir, runFile), r.run)
 }
 
-// alone says whether a scenario, the n-th of its plan, shares the cluster with
-// no other: the control, which is first, and what other scenarios would feel.
-func alone(n int, s Scenario) bool { return n == 0 && s.Control() || s.Disrupt.NodeWide() }
+// alone says whether a scenario of a run shares the cluster with no other: the control,
+// which is first, and what other scenarios would feel. A control of another fault than
+// the run's is a row of its matrix.
+func alone(s Scenario, fault spec.Fault) bool {
+	return s.Control() && s.Fault == fault || s.Disrupt.NodeWide()
+}
 
 // recordAll records the control alone, then what can run side by side, as far
 // as its CPU cost allows, then what can't.
@@ -286,14 +296,14 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			}
 			waiting = nil
 		}
-		i := r.cfg.Price.next(waiting, n == 0, l.free, l.running, func(s Scenario) bool {
+		i := r.cfg.Price.next(waiting, r.cfg.How.Fault, l.free, l.running, func(s Scenario) bool {
 			return l.running == 0 || r.room(s, l.loaded(), l.changed)
 		})
 		if i >= 0 {
 			s, number := waiting[i], n+1
 			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
 			t := r.cfg.Price.takes(s)
-			if alone(n, s) {
+			if alone(s, r.cfg.How.Fault) {
 				t = lane{r.run.Cores, r.run.Cores}
 			}
 			n++
@@ -302,7 +312,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			wg.Go(func() {
 				var once sync.Once
 				up := func() { once.Do(func() { given <- func(l *lanes) { l.up(t) } }) }
-				r.record(ctx, s, number, up)
+				r.recordUntilProven(ctx, s, number, up)
 				close(r.done[s.Name])
 				up()
 				given <- func(l *lanes) { l.end(t, time.Now()) }
@@ -321,7 +331,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 			give(&l)
 		case <-again:
 			anywhere := func(Scenario) bool { return true }
-			if !told && time.Since(l.changed) >= waitingFor && r.cfg.Price.next(waiting, n == 0, l.free, l.running, anywhere) >= 0 {
+			if !told && time.Since(l.changed) >= waitingFor && r.cfg.Price.next(waiting, r.cfg.How.Fault, l.free, l.running, anywhere) >= 0 {
 				told = true
 				r.say("", fmt.Sprintf("the machine has no time for more beside the %d that run: %d to come", l.running, len(waiting)), n, 0, 0)
 			}
@@ -375,35 +385,76 @@ func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 // next picks the first of the scenarios in their order that may begin now: what
 // can run beside the others, fits into what is free and has room, or, when nothing
 // runs and nothing of that kind is left, what must be alone. -1: none.
-func (p Price) next(waiting []Scenario, first bool, free float64, running int, room func(Scenario) bool) int {
+func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running int, room func(Scenario) bool) int {
 	if len(waiting) == 0 {
 		return -1
 	}
-	if first || waiting[0].Disrupt.NodeWide() {
+	if alone(waiting[0], fault) {
 		if running == 0 {
 			return 0
 		}
 		return -1
 	}
-	const grain = 1e-6 // of adding and subtracting fractions
 	return slices.IndexFunc(waiting, func(s Scenario) bool {
-		return !s.Disrupt.NodeWide() && p.takes(s).goesUp <= free+grain && room(s)
+		return !alone(s, fault) && p.takes(s).goesUp <= free+grain && room(s)
 	})
 }
 
-// record records one scenario and leaves its Meta beside its history. It calls
-// up when the topology stands and the load is steady.
-func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
+// grain is what adding and subtracting fractions may be off by.
+const grain = 1e-6
+
+// recordUntilProven records one scenario, and a control again that proved nothing because
+// the machine was busy: it is a calibration of the clients, and no behaviour of the system.
+func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up func()) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ended[s.Name] = true
 	}()
+	var before []Attempt
+	for {
+		r.record(ctx, s, n, up, before)
+		if ctx.Err() != nil || len(before) == recordedAgain || !s.Control() || s.Fault != r.cfg.How.Fault {
+			return
+		}
+		attempt, again, err := r.provedNothing(s, len(before)+1)
+		if err != nil {
+			r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
+		}
+		if !again {
+			return
+		}
+		r.say(s.Name, fmt.Sprintf("it proved nothing, on a busy machine (%s): it is recorded again", attempt.Busy), n, 0, 0)
+		before = append(before, attempt)
+	}
+}
+
+// provedNothing looks at a control, and puts it aside where it proved nothing and the
+// machine was busy. What was recorded is kept.
+func (r *Recorder) provedNothing(s Scenario, nth int) (a Attempt, again bool, err error) {
+	rec, err := readRecording(r.cfg.Dir, s, r.run.Report.Settings.P.D())
+	if err != nil || !rec.recorded || rec.meta.Error != "" {
+		return a, false, err
+	}
+	a = Attempt{From: rec.meta.From, To: rec.meta.To, Why: rec.proved(), Busy: rec.busy()}
+	if a.Why == "" || a.Busy == "" {
+		return a, false, nil
+	}
+	a.History = fmt.Sprintf("%s.busy-%d", s.Name, nth)
+	err = os.Rename(historyDir(r.cfg.Dir, s.Name), historyDir(r.cfg.Dir, a.History))
+	return a, err == nil, errors.Join(err, r.cfg.Cache.drop(s))
+}
+
+// record records one scenario and leaves its Meta beside its history. It calls
+// up when the topology stands and the load is steady.
+func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func(), before []Attempt) {
 	meta := Meta{Format: Format, Scenario: s, From: time.Now().UTC()}
 	r.mu.Lock()
 	r.begun[s.Name] = time.Now()
 	r.mu.Unlock()
 	meta.BusyFrom, _, _ = cpuTime()
+	waited := waitedTime()
+	meta.Before = before
 	dir := historyDir(r.cfg.Dir, s.Name)
 	path := filepath.Join(dir, scenarioFile)
 	kept, err := r.cfg.Cache.take(s, dir, r.run.Report.Environment)
@@ -422,6 +473,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func()) {
 	}
 	meta.To = time.Now().UTC()
 	meta.BusyTo, _, _ = cpuTime()
+	meta.Waited = portion(waitedTime()-waited, meta.To.Sub(meta.From).Seconds())
 	meta.Stolen = r.stolen.worst(meta.From, meta.To)
 	switch {
 	case err == nil:
@@ -494,7 +546,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	meta.Clients = nodes
 
 	say(fmt.Sprintf("%d streams running; waiting until all are clean", len(streams)))
-	if err := sink.awaitSteady(ctx, streams, r.cfg.Claims, steadyBudget+longest(s.Traffic)); err != nil {
+	if err := r.awaitSteady(ctx, sink, streams, steadyBudget+longest(s.Traffic), say); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

@@ -37,6 +37,11 @@ type Scenario struct {
 	// Fitted is the traffic of a behaviour, by its ID, where the stage carried
 	// another than the catalogue's.
 	Fitted map[string][]load.Profile `json:"fitted,omitempty"`
+	// Part is which of several it is that a control was split into, from 1; 0: it is whole.
+	Part int `json:"part,omitempty"`
+	// Lowered is the share of their rates that the streams have, where the machine has
+	// too few cores for all; 0: all.
+	Lowered float64 `json:"lowered,omitempty"`
 	// Cost is about how much CPU its traffic takes on both sides, in cores.
 	Cost float64 `json:"cost"`
 	// Resolution is the finest of its behaviours'.
@@ -100,10 +105,7 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 		s.Behaviours = append(s.Behaviours, b.ID)
 		s.Traffic = union(s.Traffic, b.Traffic)
 		if b.fitted {
-			if s.Fitted == nil {
-				s.Fitted = map[string][]load.Profile{}
-			}
-			s.Fitted[b.ID] = b.Traffic
+			s.fit(b)
 		}
 		s.Resolution = min(s.Resolution, b.Resolution)
 	}
@@ -259,7 +261,8 @@ func (s Scenario) name() string {
 		D disrupt.Disruption
 		F spec.Fault
 		B []string
-	}{s.Topology, s.Disrupt, s.Fault, s.Behaviours}
+		P int `json:",omitempty"`
+	}{s.Topology, s.Disrupt, s.Fault, s.Behaviours, s.Part}
 	b, err := json.Marshal(id)
 	if err != nil {
 		// Plain data: it can't fail to marshal, and a name must be had.

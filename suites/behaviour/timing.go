@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // Price is what recording takes on a kind of stage.
@@ -72,7 +73,7 @@ func (p Price) order(plan []Scenario) {
 	if !p.Measured {
 		return
 	}
-	if len(plan) > 0 && plan[0].Control() {
+	for len(plan) > 0 && plan[0].Control() {
 		plan = plan[1:]
 	}
 	apart := func(s Scenario) int {
@@ -96,9 +97,9 @@ func (p Price) predict(plan []Scenario) time.Duration {
 func (p Price) remaining(plan []Scenario, gone func(Scenario) time.Duration) time.Duration {
 	var apart, longest time.Duration
 	var work float64 // in core seconds
-	for i, s := range plan {
+	for _, s := range plan {
 		d := max(0, p.Estimate(s)-gone(s))
-		if alone(i, s) {
+		if s.Control() || s.Disrupt.NodeWide() {
 			apart += d
 			continue
 		}
@@ -109,13 +110,20 @@ func (p Price) remaining(plan []Scenario, gone func(Scenario) time.Duration) tim
 }
 
 // timing is what a recording took, and of what.
-func (r recording) timing(n int) v1alpha1.ScenarioTiming {
+func (r recording) timing(fault spec.Fault) v1alpha1.ScenarioTiming {
 	c := r.scene
-	out := v1alpha1.ScenarioTiming{Alone: alone(n, r.meta.Scenario)}
+	out := v1alpha1.ScenarioTiming{Alone: alone(r.meta.Scenario, fault)}
 	if !r.recorded || r.meta.To.IsZero() {
 		return out // it was stopped before it began, or before its end
 	}
 	out.Wall, out.Stolen = v1alpha1.Duration(r.meta.To.Sub(r.meta.From)), r.meta.Stolen
+	out.Waited, out.Late, out.Busy = r.meta.Waited, r.late(), r.busy()
+	out.Used, out.P50, out.Lowered = r.meta.Busy, v1alpha1.Duration(r.median()), r.meta.Scenario.Lowered
+	for _, a := range r.meta.Before {
+		out.Before = append(out.Before, v1alpha1.Attempt{
+			Recorded: v1alpha1.Span{From: a.From, To: a.To}, Why: a.Why, Busy: a.Busy, History: v1alpha1.HistoryDir + "/" + a.History,
+		})
+	}
 	out.Gate = v1alpha1.Duration(c.Disturbed)
 	for _, t := range c.Terminations {
 		if t.Exit.Known() {

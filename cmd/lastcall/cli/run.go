@@ -57,9 +57,11 @@ type RunRequest struct {
 
 	Fault   spec.Fault
 	Isolate bool
-	Matrix  behaviour.Matrix
-	Strict  bool
-	P       time.Duration
+	// WaitIdle is how long to wait for a calm machine; 0: not at all.
+	WaitIdle time.Duration
+	Matrix   behaviour.Matrix
+	Strict   bool
+	P        time.Duration
 	// Lag is 0 where it was not given.
 	Lag     time.Duration
 	Dir     string
@@ -143,6 +145,7 @@ LASTCALL_NAME in the environment.`,
 	f.StringVar(&fault, "fault", "", "break a part of the suite's own reference system on purpose, to see a behaviour fail: the `NAME` of a fault (see lastcall list)")
 	f.StringVar(&matrix, "matrix", "", "test the suite instead of a system: run with faults, and see whether the behaviours notice them; diagonal (each behaviour under its first fault) or full")
 	f.BoolVar(&r.Isolate, "isolate", false, "make a recording for each behaviour; by default those with the same disruption share one")
+	f.DurationVar(&r.WaitIdle, "wait-idle", 0, "wait this long at most for this machine to be calm, such as 10m (--stage host or kind)")
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes (500ms to 1m)")
 	f.DurationVar(&r.Lag, "lag", 0, "how long the stage's own balancer takes to follow an instance's readiness (default 500ms; up to 1m; more than --p is what no system has to survive) (--stage host)")
@@ -182,7 +185,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		}
 	case stageCluster:
 		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
-		needs(stageHost+" or "+stageKind, "system")
+		needs(stageHost+" or "+stageKind, "system", "wait-idle")
 		needs(stageHost, "lag")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/lastcall-dev/lastcall/load"
+)
+
+// leastShare is the least that rates are lowered to: with fewer requests the checks would
+// not see what they need.
+const leastShare = 0.3
+
+// fitting is a plan whose recordings fit the machine, each with its cost: what takes more
+// than the recordings may take together is split, and a behaviour that takes more alone
+// has its rates lowered. A generator that starves measures itself.
+func (p Price) fitting(plan []Scenario, of []Behaviour) []Scenario {
+	var out []Scenario
+	for _, s := range plan {
+		if s.Cost = p.weigh(s); s.Cost <= p.cores()+grain {
+			out = append(out, s)
+			continue
+		}
+		for _, part := range p.split(s, of) {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// split makes of a scenario several that each fit: a behaviour joins those with which it
+// shares the most traffic, by protocol above all.
+func (p Price) split(s Scenario, of []Behaviour) []Scenario {
+	if s.Control() {
+		return p.splitControl(s)
+	}
+	var parts [][]Behaviour
+	part := func(of []Behaviour) Scenario {
+		out := s
+		out.Behaviours, out.Traffic, out.Fitted = nil, nil, nil
+		for _, b := range of {
+			out.Behaviours = append(out.Behaviours, b.ID)
+			out.Traffic = union(out.Traffic, b.Traffic)
+			if b.fitted {
+				out.fit(b)
+			}
+		}
+		out.Resolution = of[0].Resolution
+		for _, b := range of {
+			out.Resolution = min(out.Resolution, b.Resolution)
+		}
+		return p.priced(out.finished())
+	}
+	for _, b := range heaviest(s, of) {
+		best, least := -1, math.Inf(1)
+		for i, others := range parts {
+			with := part(append(slices.Clone(others), b)).Cost
+			if more := with - part(others).Cost; with <= p.cores()+grain && more < least {
+				best, least = i, more
+			}
+		}
+		if best < 0 {
+			best, parts = len(parts), append(parts, nil)
+		}
+		parts[best] = append(parts[best], b)
+	}
+	var out []Scenario
+	for _, of := range parts {
+		one := part(of)
+		if one.Cost > p.cores()+grain {
+			one = p.lowered(one, of)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// fit notes the traffic of a behaviour that is not the catalogue's.
+func (s *Scenario) fit(b Behaviour) {
+	if s.Fitted == nil {
+		s.Fitted = map[string][]load.Profile{}
+	}
+	s.Fitted[b.ID] = b.Traffic
+}
+
+// heaviest are a scenario's behaviours, those that take the most alone first.
+func heaviest(s Scenario, of []Behaviour) []Behaviour {
+	var out []Behaviour
+	for _, b := range of {
+		if slices.Contains(s.Behaviours, b.ID) {
+			out = append(out, b)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Behaviour) int {
+		return cmp.Or(cmp.Compare(b.Cost(), a.Cost()), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// splitControl makes of a control several, each with some of the streams: what a stream
+// sees of a death is its own.
+func (p Price) splitControl(s Scenario) []Scenario {
+	streams := slices.Clone(s.Traffic)
+	slices.SortStableFunc(streams, func(a, b load.Profile) int { return cmp.Compare(a.Protocol, b.Protocol) })
+	var out []Scenario
+	for _, stream := range streams {
+		if n := len(out); n > 0 {
+			wider := out[n-1]
+			wider.Traffic = union(wider.Traffic, []load.Profile{stream})
+			if wider = p.priced(wider); wider.Cost <= p.cores()+grain {
+				out[n-1] = wider
+				continue
+			}
+		}
+		part := s
+		part.Traffic, part.Part = []load.Profile{stream}, len(out)+1
+		out = append(out, p.priced(part.finished()))
+	}
+	return out
+}
+
+// priced is a scenario with what it takes on the stage.
+func (p Price) priced(s Scenario) Scenario {
+	s.Cost = cost(s.Topology, s.Traffic, s.presses())
+	s.Cost = p.weigh(s)
+	return s
+}
+
+// presses is the rate of the closed-loop load, in requests per second.
+func (s Scenario) presses() float64 {
+	if s.Pressure == nil {
+		return 0
+	}
+	return s.Pressure.QPS
+}
+
+// lowered is a scenario at rates that fit, or at the least that shows anything.
+func (p Price) lowered(s Scenario, of []Behaviour) Scenario {
+	still := s
+	still.Traffic = nil
+	rest := p.priced(still).Cost // what the rates don't change
+	share := max(leastShare, math.Floor(100*(p.cores()-rest)/(s.Cost-rest))/100)
+	slower := func(ps []load.Profile) []load.Profile {
+		out := slices.Clone(ps)
+		for i := range out {
+			out[i].Rate *= share
+		}
+		return out
+	}
+	s.Lowered, s.Traffic = share, slower(s.Traffic)
+	s.Fitted = nil
+	for _, b := range of {
+		b.Traffic = slower(b.Traffic)
+		s.fit(b)
+	}
+	return p.priced(s)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
+)
+
+// carrying is a cluster that carries all that a system claims, and records nothing.
+type carrying struct {
+	behaviour.Stage
+	sys *system.System
+}
+
+func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
+	if why := cluster.Lacks(b, c.sys, true, true); why != "" || c.sys == nil {
+		return b, why
+	}
+	return behaviour.Fit(b, c.sys)
+}
+
+// TestRecordingsFitTheMachine: on two cores no recording takes more than the share of them
+// that it may have, and what was split is whole together.
+func TestRecordingsFitTheMachine(t *testing.T) {
+	gateway, err := system.Load("../systems/reference-gateway.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		sys  *system.System
+		most float64 // cores
+		// controls and all are how many recordings that takes.
+		controls, all int
+	}{
+		"app":                 {nil, 1.0, 1, 14},
+		"gateway":             {gateway, 1.0, 2, 16},
+		"app, one core":       {nil, 0.4, 3, 22},
+		"gateway, many cores": {gateway, 8, 1, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			price := behaviour.OnCluster
+			price.Share, price.Standing = tc.most/float64(runtime.NumCPU()), 0
+			stage := carrying{sys: tc.sys}
+			r, err := behaviour.NewRecorder(behaviour.Config{
+				Stage: stage, Price: price, Selected: behaviour.Catalogue(),
+				How: behaviour.How{Press: behaviour.Pressing{HTTP1: true, Cores: 2}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			names, in := map[string]bool{}, map[string]int{}
+			controls := 0
+			control := map[string]bool{}
+			for _, s := range r.Plan() {
+				if names[s.Name] {
+					t.Errorf("two recordings are called %s", s.Name)
+				}
+				names[s.Name] = true
+				if s.Cost > tc.most+0.001 {
+					t.Errorf("%s takes %.2f cores of %.2f", s.Name, s.Cost, tc.most)
+				}
+				if s.Control() {
+					controls++
+					for _, p := range s.Traffic {
+						control[p.Key()] = true
+					}
+					continue
+				}
+				for _, id := range s.Behaviours {
+					in[id]++
+					b, _ := behaviour.Find(id)
+					b, _ = stage.Fit(b)
+					for _, p := range b.Traffic {
+						if !slices.ContainsFunc(s.Traffic, func(q load.Profile) bool { return q.Key() == p.Key() }) {
+							t.Errorf("%s of %s has no stream %s", id, s.Name, p.Key())
+						}
+					}
+				}
+			}
+			for _, b := range behaviour.Catalogue() {
+				if fit, why := stage.Fit(b); why == "" && in[b.ID] != 1 && b.ID != "pod.abrupt-death" {
+					t.Errorf("%s is recorded %d times", b.ID, in[b.ID])
+				} else if why == "" {
+					for _, p := range fit.Traffic {
+						if p.Sights() && p.Takes == 0 && !control[p.Key()] {
+							t.Errorf("no control has stream %s of %s", p.Key(), b.ID)
+						}
+					}
+				}
+			}
+			if controls != tc.controls || len(r.Plan()) != tc.all {
+				t.Errorf("%d controls and %d recordings, not %d and %d", controls, len(r.Plan()), tc.controls, tc.all)
+			}
+			for _, s := range r.Plan() {
+				t.Logf("%-22s %.2f part %d lowered %.2f %v", s.Name, s.Cost, s.Part, s.Lowered, s.Behaviours)
+			}
+		})
+	}
+}
