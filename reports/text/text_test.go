@@ -249,3 +249,36 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 }
+
+// TestABusyMachine: what to do is told once, before the behaviours that it hits, and what the
+// recording was like stands at the recording.
+func TestABusyMachine(t *testing.T) {
+	const late = "30% of the requests were sent late"
+	behaviour := func(id, scenario string) v1alpha1.Behaviour {
+		return v1alpha1.Behaviour{ID: id, Verdict: spec.Inconclusive, Scenario: scenario, Recorded: true, Reason: "starved"}
+	}
+	timing := v1alpha1.ScenarioTiming{
+		Wall: v1alpha1.Duration(time.Minute), Busy: late, Used: 1.85, P50: v1alpha1.Duration(142 * time.Millisecond), Lowered: 0.64,
+		Before: []v1alpha1.Attempt{{Why: "nobody saw it", Busy: late, History: "history/kill-1.busy-1"}},
+	}
+	r := &v1alpha1.ConformanceReport{
+		Behaviours: []v1alpha1.Behaviour{behaviour("a.one", "busy"), behaviour("a.two", "busy"), behaviour("b.calm", "calm")},
+		Scenarios:  []v1alpha1.Scenario{{Name: "busy", History: "history/busy", Timing: timing}, {Name: "calm", History: "history/calm"}},
+	}
+	var b bytes.Buffer
+	if err := text.Write(&b, r, text.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	said := b.String()
+	for _, want := range []string{
+		"THE MACHINE WAS BUSY, and 2 behaviours", "--wait-idle 10m", "busy: " + late + ": a.one, a.two",
+		"1.9 cores of the machine in use", "142ms", "64% of their rates", "history/kill-1.busy-1",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the text has no %q:\n%s", want, said)
+		}
+	}
+	if n := strings.Count(said, "--wait-idle"); n != 1 {
+		t.Errorf("what to do is told %d times", n)
+	}
+}
