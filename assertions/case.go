@@ -38,17 +38,29 @@ type Case struct {
 	// Unserved are the attempts of streams that the system claims to serve and never
 	// did: see Claimed. They are not among the timeline's samples either.
 	Unserved []timeline.Sample
-	// Cancelled counts the attempts that the generator itself gave up: never
-	// evidence, so they are not among the timeline's samples.
+	// Cancelled counts the attempts that the generator itself gave up, and Unsent are
+	// those that it never began, because too much was in flight: never evidence, so
+	// they are not among the timeline's samples.
 	Cancelled int
+	Unsent    []timeline.Sample
 }
 
 // NewCase derives what checks need from a recording, and takes the timeline
 // over.
 func NewCase(tl *timeline.Timeline, p time.Duration) Case {
-	all := len(tl.Samples)
-	tl.Samples = slices.DeleteFunc(tl.Samples, func(s timeline.Sample) bool { return s.Outcome == timeline.Cancelled })
-	c := Case{Timeline: tl, P: p, Terminations: Terminations(tl), Cancelled: all - len(tl.Samples)}
+	c := Case{Timeline: tl, P: p}
+	tl.Samples = slices.DeleteFunc(tl.Samples, func(s timeline.Sample) bool {
+		switch {
+		case s.Unsent():
+			c.Unsent = append(c.Unsent, s)
+		case s.Outcome == timeline.Cancelled:
+			c.Cancelled++
+		default:
+			return false
+		}
+		return true
+	})
+	c.Terminations = Terminations(tl)
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		switch e.Attrs["what"] {
 		case MarkSteady:

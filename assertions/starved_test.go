@@ -54,6 +54,35 @@ func TestStarved(t *testing.T) {
 	}
 }
 
+// What was due and never sent is no sample, and is missed all the same.
+func TestUnsentIsMissed(t *testing.T) {
+	for _, x := range []struct {
+		unsent, of int
+		want       string
+	}{
+		{0, 100, ""},
+		{9, 100, ""},
+		{20, 100, "the machine was starved of CPU: 20 of 100 requests around then were sent late"},
+	} {
+		tl := &timeline.Timeline{}
+		for k := range x.of {
+			at := 20*sec + time.Duration(k)*10*time.Millisecond
+			s := timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at, Outcome: timeline.OK, Phase: timeline.PhaseDone}
+			if k > 10 && k <= 10+x.unsent {
+				s.Outcome, s.Phase, s.Saturated = timeline.Cancelled, timeline.PhaseDue, true
+			}
+			tl.Samples = append(tl.Samples, s)
+		}
+		c := NewCase(tl, 3*sec)
+		if len(c.Unsent) != x.unsent || c.Cancelled != 0 || len(c.Timeline.Samples) != x.of-x.unsent {
+			t.Errorf("%d of %d: %d unsent, %d given up, %d samples", x.unsent, x.of, len(c.Unsent), c.Cancelled, len(c.Timeline.Samples))
+		}
+		if got := new(gather).starved(c, 20*sec, 20*sec); got != x.want {
+			t.Errorf("%d of %d: starved: %q, want %q", x.unsent, x.of, got, x.want)
+		}
+	}
+}
+
 // A pod that never comes back has every request through its Service lost, and
 // each of them asks whether the machine was starved.
 func BenchmarkLate(b *testing.B) {

@@ -30,7 +30,7 @@ const (
 	BehindClose   Outcome = "behind-close"   // http1: sent behind a request whose answer said close, and none came
 	CloseFrame    Outcome = "close-frame"    // WebSocket: the peer's close frame, before the client was done
 	Malformed     Outcome = "malformed"      // the peer broke the protocol
-	Cancelled     Outcome = "cancelled"      // the generator itself was killed: never evidence
+	Cancelled     Outcome = "cancelled"      // the generator itself was killed, or had no room: never evidence
 )
 
 // SafeToRetry says whether the client was told that nothing was processed. RFC
@@ -45,6 +45,9 @@ type Phase string
 
 // The phases of an attempt.
 const (
+	// PhaseDue: it was never begun, because too much was in flight. Its outcome is
+	// Cancelled, and it is saturated.
+	PhaseDue       Phase = "due"
 	PhaseDial      Phase = "dial"
 	PhaseTLS       Phase = "tls"
 	PhaseWrite     Phase = "write"
@@ -104,13 +107,16 @@ type Sample struct {
 	// LastOnConn: the reply said that the connection ends (Connection: close,
 	// or a GOAWAY had arrived).
 	LastOnConn bool `json:"lastOnConn,omitempty"`
-	// Saturated: the generator missed its own schedule. Such a sample leaves
-	// the evidence count, but its failure still counts.
+	// Saturated: the generator missed its own schedule, or never began the attempt.
+	// Such a sample leaves the evidence count, but its failure still counts.
 	Saturated bool `json:"saturated,omitempty"`
 }
 
 // Failed says whether the attempt did not end as it should have.
 func (s *Sample) Failed() bool { return s.Outcome != OK }
+
+// Unsent says whether the attempt was due and never begun.
+func (s *Sample) Unsent() bool { return s.Phase == PhaseDue }
 
 // New says whether the attempt opened its own connection, or tried to.
 func (s *Sample) New() bool { return s.Nth <= 1 }

@@ -136,7 +136,11 @@ func (s *stream) settle(l *link, f fate) {
 	case s.keeper != nil:
 		s.keeper.put(l, f)
 	case f == keep && s.holds():
-		s.held.Go(func() { s.hold(l) })
+		s.room.take()
+		s.held.Go(func() {
+			defer s.room.give()
+			s.hold(l)
+		})
 	default:
 		s.leave(l, f)
 	}
@@ -174,7 +178,9 @@ func (s *stream) leave(l *link, f fate) {
 		s.end(l, why)
 		return
 	}
+	s.room.take()
 	s.parting.Go(func() {
+		defer s.room.give()
 		t := time.NewTimer(within)
 		defer t.Stop()
 		var ending chan struct{}

@@ -4,7 +4,8 @@
 //
 // Each stream has one schedule, and each attempt a goroutine that does nothing
 // else meanwhile, so that a stalled request never delays the next one. Every attempt is one sample,
-// also when it never connected, and nothing is ever tried twice.
+// also when it never connected, and nothing is ever tried twice. What is in flight is
+// bounded (Room): an attempt that is left out for that is a sample too.
 //
 // What a peer says besides answers is told as frames: there is always somebody
 // who reads from an idle connection, and a peer that has said that it ends a
@@ -40,14 +41,18 @@ const MaxRate = 20000
 const maxLate = time.Second
 
 // Generator makes open-loop streams. It implements load.Generator.
-type Generator struct{}
+type Generator struct {
+	// Room is what all of its streams may have in flight together (optional): each has
+	// a bound of its own besides.
+	Room *Room
+}
 
 var _ load.Generator = Generator{}
 
 // Start begins a stream. Samples reach emit from the goroutines of their
 // attempts, each as soon as its outcome is known, and frames from those that
 // read from the connections.
-func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Record)) (load.Handle, error) {
+func (g Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Record)) (load.Handle, error) {
 	addr, err := check(s)
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
@@ -55,17 +60,27 @@ func (Generator) Start(ctx context.Context, s load.Stream, emit func(timeline.Re
 	if emit == nil {
 		return nil, fmt.Errorf("stream %q: emit is nil: samples must go somewhere", s.Name)
 	}
-	st, err := newStream(ctx, s, addr, emit)
+	st, err := g.stream(ctx, s, addr, emit)
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: %w", s.Name, err)
 	}
+	go st.run()
+	return st, nil
+}
+
+// stream makes a stream that does not run yet.
+func (g Generator) stream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit func(timeline.Record)) (*stream, error) {
+	st, err := newStream(ctx, s, addr, emit)
+	if err != nil {
+		return nil, err
+	}
+	st.room = g.Room
 	switch s.Profile.Conns {
 	case load.Reused:
 		st.keeper = newPool(s.Profile.Rate, st.leave, st.end)
 	case load.Shared:
 		st.keeper = newShared(st.leave, st.end)
 	}
-	go st.run()
 	return st, nil
 }
 
@@ -93,6 +108,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
+	st.most = mostOf(s.Profile.Rate, st.budget())
 	if s.Profile.Op == load.AheadPost {
 		s.Profile.Op = posted
 		st.behind = newForm(s, st.dest)
@@ -134,6 +150,10 @@ type stream struct {
 	ending chan struct{} // closed: nothing is in flight any more
 	done   chan struct{}
 
+	room     *Room
+	most     int64        // attempts in flight
+	inFlight atomic.Int64 // attempts
+
 	prefix   string
 	opened   atomic.Uint64 // connections
 	keeper   keeper        // nil: a connection for each request
@@ -157,6 +177,10 @@ func (s *stream) run() {
 	turns := make(chan turn)
 	defer close(turns)
 	pace(s.pacing, s.Stream, timeline.Monotonic, timeline.Monotonic(), func(due time.Duration, seq int64) {
+		if why := s.admit(); why != nil {
+			s.leaveOut(due, seq, why)
+			return
+		}
 		t := turn{due, seq}
 		select {
 		case turns <- t: // somebody is free
@@ -182,6 +206,8 @@ const maxFree = 64
 func (s *stream) hand(t turn, turns <-chan turn) {
 	for more := true; more; {
 		s.attempt(t.due, t.seq)
+		s.inFlight.Add(-1)
+		s.room.give()
 		if s.free.Add(1) > maxFree {
 			more = false
 		} else {

@@ -372,7 +372,7 @@ type Stream struct {
 	Name     string `json:"name"`
 	Attempts int    `json:"attempts"`
 	Failed   int    `json:"failed"`
-	// Saturated attempts were sent late by the generator's own fault.
+	// Saturated attempts were sent late, or not at all, by the generator's own fault.
 	Saturated int `json:"saturated,omitempty"`
 	// Outcomes counts attempts by what became of them.
 	Outcomes map[string]int `json:"outcomes,omitempty"`

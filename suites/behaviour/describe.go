@@ -43,7 +43,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	}
 	out.FailedSteps = r.failedSteps()
 	out.Connections = connections(r.scene.Timeline, out.Terminations)
-	out.Streams = describeStreams(r.scene.Timeline.Samples)
+	out.Streams = describeStreams(slices.Concat(r.scene.Timeline.Samples, r.scene.Unsent))
 	rec := assertions.Reconcile(r.scene.Timeline)
 	out.Ledger = &v1alpha1.Ledger{
 		Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
@@ -198,6 +198,9 @@ func describeStreams(samples []timeline.Sample) []v1alpha1.Stream {
 		st.Outcomes[string(s.Outcome)]++
 		if s.Saturated {
 			st.Saturated++
+		}
+		if s.Unsent() {
+			continue // nothing of it can have failed
 		}
 		if s.Failed() {
 			st.Failed++

@@ -270,6 +270,9 @@ func (r recording) doubt() string {
 	if why := r.unseen(); why != "" {
 		return why
 	}
+	if why := unsent(c); why != "" {
+		return why
+	}
 	if why := r.unpressed(); why != "" {
 		return why
 	}

@@ -85,7 +85,7 @@ func (g *ground) open(ctx context.Context) error {
 			return err
 		}
 	}
-	g.outside = load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { g.emit(r, 0) })
+	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
 	if g.gates() {

@@ -109,7 +109,7 @@ func (g *ground) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.flows = load.NewFlows(g.ctx, probe.Generator{}, g.sample)
+	g.flows = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, g.sample)
 	return g.balance(ctx)
 }
 

@@ -22,7 +22,7 @@ func probeCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s := &control.Server{Role: "probe", Spool: spool, Generator: probe.Generator{}, Presser: pressure{}}
+		s := &control.Server{Role: "probe", Spool: spool, Generator: probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, Presser: pressure{}}
 		return ch.serve(ctx, s, l, creds, id, stderr)
 	}
 	return c
