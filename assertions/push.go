@@ -124,7 +124,8 @@ type link struct {
 
 // keptConns judges that the kept connections that were in use just before the
 // first push are used again after the last: a client uses its pool in turn, where
-// it shares none. It says how many they were.
+// it shares none. Until P has passed they may not have had their turn. It says how many
+// they were.
 func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
@@ -148,7 +149,7 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	}
 	slices.SortFunc(links, func(a, b link) int { return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.num, b.num)) })
 	for _, l := range links {
-		if !after[l] {
+		if !after[l] && end >= last+c.P {
 			g.culprit(max(before[l], first), "", "", "%s: connection %d was not used again after the last push: it has ended", l.stream, l.num)
 		}
 	}

@@ -444,6 +444,10 @@ func TestPushDrainsNothing(t *testing.T) {
 				}
 			})
 		}, want: spec.Fail, says: "connection 7"},
+		{name: "it was stopped behind the last push, before all connections had their turn", spoil: func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == MarkTail })
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Start > 10500*time.Millisecond })
+		}, want: spec.Inconclusive},
 		{name: "the pool grows beside it", spoil: func(s *scene) {
 			s.streamTo("service/http1/reused/get", 5, 16*sec, func(x *timeline.Sample) {
 				x.Conn, x.Nth, x.Server, x.ID = 17, 1, "old-3", x.ID+"+"

@@ -266,6 +266,13 @@ func TestChecks(t *testing.T) {
 				}
 			})
 		}, spec.Inconclusive},
+		{"accept: what came behind D + P is no evidence", AcceptsAfterDrain(), func(s *scene) {
+			s.blurD(500 * time.Millisecond)
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
+				in := between(&x, 10600*time.Millisecond, 11500*time.Millisecond) || between(&x, 13020*time.Millisecond, 13500*time.Millisecond)
+				return onNewConns(x) && directTo(x, uid) && !in
+			})
+		}, spec.Inconclusive},
 		{"accept: refused wherever D is", AcceptsAfterDrain(), func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
 			s.each(func(x *timeline.Sample) {
@@ -493,6 +500,29 @@ func TestZeroFailedNeedsThirtyThousand(t *testing.T) {
 	f := s.run(ZeroFailed())
 	if f.Verdict != spec.Fail || f.Bounds.Affected != 1 || f.Bounds.Lost == 0 {
 		t.Fatalf("verdict %v, bounds %+v", f.Verdict, f.Bounds)
+	}
+}
+
+// What was in flight when the disruption began and is lost then is lost, before D too;
+// what had ended by then is another rule's.
+func TestZeroFailedCountsWhatWasInFlight(t *testing.T) {
+	for _, tc := range []struct {
+		start, end time.Duration
+		want       spec.Verdict
+	}{
+		{del - 100*time.Millisecond, del + 300*time.Millisecond, spec.Fail},
+		{del - 100*time.Millisecond, del + 5*time.Millisecond, spec.Fail},
+		{del + time.Millisecond, del + 5*time.Millisecond, spec.Fail},
+		{del - 100*time.Millisecond, del - time.Millisecond, spec.Pass},
+	} {
+		s := healthy()
+		s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
+		lost := timeline.Sample{Stream: "service/http1/new/get", ID: "lost", Nth: 1, Due: tc.start, Start: tc.start, End: tc.end}
+		fail(&lost, timeline.Reset)
+		s.add(lost)
+		if f := s.run(ZeroFailed()); f.Verdict != tc.want {
+			t.Errorf("from %s to %s: %v (%s), want %v", tc.start, tc.end, f.Verdict, f.Actual, tc.want)
+		}
 	}
 }
 

@@ -86,6 +86,9 @@ const (
 	termCode   = 143
 )
 
+// Killed says whether SIGKILL ended it, where its exit code was seen.
+func (t Termination) Killed() bool { return t.ExitCode == killedCode }
+
 // byItself says whether an instance's exit code, where it was seen, is that of
 // a process that left by itself: 0, or 143 where nothing broke that it had in
 // hand.

@@ -79,6 +79,15 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
+// Lines are how many records each file has: who has fewer has not the whole history.
+func (r *Recorder) Lines() map[string]int {
+	out := map[string]int{}
+	for _, name := range files {
+		out[name] = r.spools[name].written()
+	}
+	return out
+}
+
 // clone copies the record as deep as Shift reaches.
 func (r Record) clone() Record {
 	switch {
@@ -168,6 +177,7 @@ func checkEntry(e *Entry) error {
 type spool struct {
 	mu     sync.Mutex
 	file   *os.File
+	lines  int
 	closed bool
 	err    error
 }
@@ -199,8 +209,16 @@ func (s *spool) write(line []byte) error {
 	}
 	if _, err := s.file.Write(line); err != nil {
 		s.err = fmt.Errorf("the history ends here: %w", err)
+		return s.err
 	}
-	return s.err
+	s.lines++
+	return nil
+}
+
+func (s *spool) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines
 }
 
 func (s *spool) close() error {

@@ -6,6 +6,7 @@ package timeline
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -117,6 +118,22 @@ func (s *Sample) Failed() bool { return s.Outcome != OK }
 
 // Unsent says whether the attempt was due and never begun.
 func (s *Sample) Unsent() bool { return s.Phase == PhaseDue }
+
+// Contradiction says what two things the sample says that can't both be; "" for none.
+func (s *Sample) Contradiction() string {
+	switch {
+	case s.Failed():
+		return ""
+	case s.Status >= 300:
+		return fmt.Sprintf("%s, with status %d", s.Outcome, s.Status)
+	case s.GRPC != "" && s.GRPC != "0":
+		return fmt.Sprintf("%s, with grpc-status %s", s.Outcome, s.GRPC)
+	case s.Got < s.Want:
+		return fmt.Sprintf("%s, with %d of %d", s.Outcome, s.Got, s.Want)
+	default:
+		return ""
+	}
+}
 
 // New says whether the attempt opened its own connection, or tried to.
 func (s *Sample) New() bool { return s.Nth <= 1 }
@@ -362,6 +379,13 @@ func (t *Timeline) Add(r Record) {
 		t.Frames = append(t.Frames, *r.Frame)
 	case r.Entry != nil:
 		t.Ledger = append(t.Ledger, *r.Entry)
+	}
+}
+
+// Lines are how many records there are of each file of the history.
+func (t *Timeline) Lines() map[string]int {
+	return map[string]int{
+		SamplesFile: len(t.Samples), EventsFile: len(t.Events), FramesFile: len(t.Frames), LedgerFile: len(t.Ledger),
 	}
 }
 

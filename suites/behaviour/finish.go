@@ -29,6 +29,15 @@ func Finish(dir string) (*v1alpha1.ConformanceReport, error) {
 	return report, err
 }
 
+// Verdicts judges a recorded run as Finish does, and writes nothing.
+func Verdicts(dir string) ([]v1alpha1.Behaviour, error) {
+	j, _, err := readAll(dir)
+	if err != nil {
+		return nil, err
+	}
+	return j.verdicts(j.blind())
+}
+
 // Finish is the function of that name for what was recorded just now. What
 // proved nothing is not kept for another run.
 func (r *Recorder) Finish() (*v1alpha1.ConformanceReport, error) {

@@ -74,6 +74,9 @@ type Meta struct {
 	// Ended: the recording came to its end. Without it the history stops
 	// where the run was stopped.
 	Ended bool `json:"ended"`
+	// Lines is how many were written to each file of the history, once it was closed;
+	// nil: nobody counted.
+	Lines map[string]int `json:"lines,omitempty"`
 	// Doubt is why nothing can be concluded, Error what broke; both are
 	// empty for a recording that went as planned.
 	Doubt string `json:"doubt,omitempty"`

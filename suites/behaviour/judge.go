@@ -157,6 +157,8 @@ type recording struct {
 	scene assertions.Case
 	// recorded: there is a history at all.
 	recorded bool
+	// unsound is why nothing that the history says proves anything: see unsound.
+	unsound string
 }
 
 func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
@@ -179,7 +181,7 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	if err != nil {
 		return r, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
-	r.recorded = true
+	r.recorded, r.unsound = true, unsound(r.meta, tl)
 	r.scene = assertions.NewCase(tl, p)
 	r.scene.MinDrain, r.scene.Deadline = s.Topology.MinDrain, s.Topology.Deadline
 	return r, nil
@@ -237,6 +239,8 @@ func (r recording) doubt() string {
 	switch {
 	case r.meta.Doubt != "":
 		return r.meta.Doubt
+	case r.unsound != "":
+		return r.unsound
 	case c.Steady == 0:
 		return "the steady gate never opened"
 	case c.Disturbed == 0:
@@ -254,7 +258,9 @@ func (r recording) doubt() string {
 				return fmt.Sprintf("there is a gap in what was seen of %s: %s", e.Subject, e.Attrs["why"])
 			}
 		case timeline.LedgerTail:
-			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control() {
+			// Who is killed may be in the middle of a line: it began nothing by it.
+			killed := slices.ContainsFunc(c.Terminations, func(t assertions.Termination) bool { return t.UID == e.Subject && t.Killed() })
+			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control() && !killed {
 				return fmt.Sprintf("the ledger of pod %s ends in the middle of a line", e.Subject)
 			}
 		}
@@ -275,9 +281,6 @@ func (r recording) doubt() string {
 	}
 	if why := r.unpressed(); why != "" {
 		return why
-	}
-	if len(c.Timeline.Notes) > 0 {
-		return "the history is not whole: " + strings.Join(c.Timeline.Notes, "; ")
 	}
 	return ""
 }
@@ -343,6 +346,9 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		}
 		if len(out.Findings) > 0 {
 			out.Verdict = spec.Fail
+			if r.unsound != "" {
+				out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, r.unsound)
+			}
 			return out
 		}
 	}
@@ -364,7 +370,7 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		// A violation stands, however the recording went on after it; but
 		// what was not clean before anything was disturbed proves nothing
 		// against anybody.
-		out.Verdict, out.Reason = spec.Inconclusive, d
+		out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
 		return out
 	}
 	if b.Disrupt == r.meta.Scenario.Disrupt && r.meta.Scenario.Control() {
@@ -391,6 +397,17 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	return out
 }
 
+// unproven tells why nothing can be concluded: behind the violation that a check saw, if
+// one did.
+func unproven(findings []spec.Finding, why string) string {
+	for _, f := range findings {
+		if f.Verdict == spec.Fail {
+			return fmt.Sprintf("%s: that proves nothing, because %s", f.Actual, why)
+		}
+	}
+	return why
+}
+
 // some tells the first of many reasons: a client that stood still is one for
 // each of its streams.
 func some(reasons []string) string {
@@ -404,7 +421,7 @@ func some(reasons []string) string {
 // cutShort: the recording was sound as far as it goes.
 func (r recording) cutShort() bool {
 	n, of := baseline(r.scene)
-	return r.meta.Doubt == "" && r.scene.Steady != 0 && n == 0 && of > 0
+	return r.unsound == "" && r.meta.Doubt == "" && r.scene.Steady != 0 && n == 0 && of > 0
 }
 
 // entry is a behaviour in a report, before its verdict.

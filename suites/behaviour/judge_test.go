@@ -34,7 +34,7 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 		}
 	}
 	mark := func(at time.Duration, kind timeline.EventKind, attrs map[string]string) {
-		emit(timeline.Record{Event: &timeline.Event{At: at, Source: "test", Kind: kind, Subject: "uid", Attrs: attrs}})
+		emit(timeline.Record{Event: &timeline.Event{At: at, Source: "runner", Kind: kind, Subject: "uid", Attrs: attrs}})
 	}
 	stream := s.Traffic[0].Key()
 	mark(1*time.Second, timeline.Marker, map[string]string{"what": assertions.MarkSteady})
@@ -62,6 +62,7 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
+	meta.Lines = rec.Lines()
 	if err := writeJSON(filepath.Join(h, scenarioFile), meta); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 	own.Pressure = &Pressure{Conns: 100, QPS: 100}
 	failAt := func(at time.Duration) func(func(timeline.Record), *Meta) {
 		return func(emit func(timeline.Record), _ *Meta) {
-			emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "bad", Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "bad at " + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
 		}
 	}
 	both := func(fs ...func(func(timeline.Record), *Meta)) func(func(timeline.Record), *Meta) {
@@ -141,9 +142,16 @@ func TestWhatCarriesAPass(t *testing.T) {
 		}
 	}
 	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
-	silent := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Event: &timeline.Event{At: 20 * time.Second, Source: "t", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}}})
+	mark := func(what string) func(time.Duration) func(func(timeline.Record), *Meta) {
+		return func(at time.Duration) func(func(timeline.Record), *Meta) {
+			return func(emit func(timeline.Record), _ *Meta) {
+				emit(timeline.Record{Event: &timeline.Event{At: at, Source: "t", Kind: timeline.Marker, Attrs: map[string]string{"what": what}}})
+			}
+		}
 	}
+	tail, steady := mark(assertions.MarkTail), mark(assertions.MarkSteady)
+	silent := tail(20 * time.Second)
+	doubted := func(_ func(timeline.Record), m *Meta) { m.Doubt = "who knows" }
 	hanging := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
 	}
@@ -153,8 +161,10 @@ func TestWhatCarriesAPass(t *testing.T) {
 			emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "early", Start: 500 * time.Millisecond, End: end, Outcome: outcome, Phase: timeline.PhaseDial}})
 		}
 	}
-	gap := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.WatchGap, Subject: "pods", Attrs: map[string]string{"why": "410"}}})
+	gap := func(of string) func(func(timeline.Record), *Meta) {
+		return func(emit func(timeline.Record), _ *Meta) {
+			emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.WatchGap, Subject: of, Attrs: map[string]string{"why": "410"}}})
+		}
 	}
 	unseen := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.Disruption, Subject: "other", Name: "other", Attrs: map[string]string{"what": "delete"}}})
@@ -188,6 +198,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "the baseline was dirty", own: failAt(2 * time.Second), want: spec.Inconclusive, reason: "baseline"},
 		{name: "a dirty baseline proves nothing against anybody", own: both(failAt(2*time.Second), failAt(7*time.Second)), want: spec.Inconclusive, reason: "baseline"},
 		{name: "stopped before its end", own: unended, want: spec.Inconclusive, reason: "stopped"},
+		{name: "stopped after the mark of its tail", own: both(tail(5100*time.Millisecond), unended), want: spec.Inconclusive, reason: "stopped"},
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
 		{name: "a stream fell silent", own: silent, want: spec.Inconclusive, reason: "nothing was sent"},
 		{name: "the baseline hung", own: hanging, want: spec.Inconclusive, reason: "failed"},
@@ -200,7 +211,14 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "what failed before the gate is over", own: since(own.Traffic[0].Key(), 4*time.Second, timeline.Timeout), want: spec.Pass},
 		{name: "the scout's own dial hung", own: since("scout/service/http1/new/get", 10500*time.Millisecond, timeline.Timeout), want: spec.Pass},
 		{name: "long work from before the gate", own: since("service/http1/reused/slow/20s", 20500*time.Millisecond, timeline.OK), want: spec.Pass},
-		{name: "a gap in the watch", own: gap, want: spec.Inconclusive, reason: "gap"},
+		{name: "a gap in the watch", own: gap("pods"), want: spec.Inconclusive, reason: "gap"},
+		{name: "a gap in what nobody judges by", own: both(gap("nodes"), gap("events")), want: spec.Pass},
+		{name: "a violation stands beside a gap", own: both(failAt(7*time.Second), gap("pods")), want: spec.Fail},
+		{name: "the recorder has a doubt", own: doubted, want: spec.Inconclusive, reason: "who knows"},
+		{name: "a violation, and the recorder has a doubt", own: both(failAt(7*time.Second), doubted), want: spec.Inconclusive, reason: "one: that proves nothing, because who knows"},
+		{name: "the baseline was short", own: steady(2 * time.Second), want: spec.Inconclusive, reason: "too short"},
+		{name: "a violation stands on a short baseline", own: both(failAt(7*time.Second), steady(2*time.Second)), want: spec.Fail},
+		{name: "a violation without a baseline", own: both(failAt(7*time.Second), steady(4*time.Second)), want: spec.Inconclusive, reason: "one: that proves nothing, because the baseline is too short: 0 of"},
 		{name: "a deletion that nobody saw", own: unseen, want: spec.Inconclusive, reason: "never seen"},
 		{name: "another pod answered", own: stranger, want: spec.Inconclusive, reason: "answered by pod other"},
 		{name: "the generator gave up", own: gaveUp, want: spec.Inconclusive, reason: "gave up"},

@@ -518,7 +518,10 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rec.Close()) }()
+	defer func() {
+		err = errors.Join(err, rec.Close())
+		meta.Lines = rec.Lines()
+	}()
 	sink := newSink(rec, s.Fault)
 	say := func(step string) {
 		samples, failed := sink.Counts()
