@@ -33,7 +33,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport) error {
 			if x.Warning {
 				word = "Warning"
 			}
-			fmt.Fprintf(&b, "| %s %s | %s | `%s` | %s |\n", icons[x.Verdict], word, x.Level, x.Name(), Escape(seen(x)))
+			fmt.Fprintf(&b, "| %s %s | %s | `%s` | %s |\n", icons[x.Verdict], word, x.Level, x.Name(), Escape(x.Line()))
 		}
 	}
 	for i := range r.Behaviours {
@@ -89,19 +89,6 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 	if line := text.Suspects(r); line != "" {
 		fmt.Fprintf(b, "\n**%s.**\n", Escape(line))
 	}
-}
-
-// seen is what decided, in one line.
-func seen(x *v1alpha1.Behaviour) string {
-	s := x.Reason
-	for _, f := range x.Findings {
-		if f.Verdict == x.Verdict && f.Actual != "" {
-			s = f.Actual
-			break
-		}
-	}
-	s, _, _ = strings.Cut(s, "\n")
-	return s
 }
 
 // pressure is a table of the closed-loop load beside the recordings' streams.

@@ -229,14 +229,7 @@ func (p *page) table() {
 
 // short is a behaviour's row in the table, at most 72 runes.
 func short(b *v1alpha1.Behaviour) string {
-	s := b.Reason
-	for _, f := range b.Findings {
-		if f.Verdict == b.Verdict && f.Actual != "" {
-			s = f.Actual
-			break
-		}
-	}
-	s, _, _ = strings.Cut(s, "\n")
+	s := b.Line()
 	if runes := []rune(s); len(runes) > 72 {
 		s = strings.TrimRight(string(runes[:69]), " ,;:") + "..."
 	}

@@ -11,6 +11,7 @@
 package v1alpha1
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -483,6 +484,20 @@ func (b *Behaviour) Name() string {
 		return b.ID
 	}
 	return b.ID + "[" + b.Variant + "]"
+}
+
+// Line is what decided, in one line: why nothing was concluded, which may begin with a
+// violation that was seen all the same; else what the first finding with the verdict says.
+func (b *Behaviour) Line() string {
+	s := b.Reason
+	for _, f := range b.Findings {
+		if f.Verdict == b.Verdict && f.Actual != "" && (b.Verdict != spec.Inconclusive || s == "") {
+			s = f.Actual
+			break
+		}
+	}
+	s, _, _ = strings.Cut(s, "\n")
+	return s
 }
 
 // Control is one proof that the suite can see (rule 8 of the design).

@@ -357,11 +357,16 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		f := k.Run(r.scene)
 		verdict = spec.Worse(verdict, f.Verdict)
 		out.Findings = append(out.Findings, f)
-		if f.Verdict == spec.Inconclusive {
+		if f.Verdict == spec.Inconclusive && out.Reason == "" {
 			out.Reason = f.Actual
 		}
 	}
 	out.Verdict = verdict
+	if verdict == spec.Inconclusive {
+		if why := r.scarce(); why != "" {
+			out.Reason = why + "; " + out.Reason
+		}
+	}
 	if r.meta.Error != "" && !(verdict == spec.Fail && r.cutShort()) {
 		out.Verdict, out.Reason = spec.Error, r.meta.Error
 		return out
@@ -395,6 +400,28 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		out.Verdict, out.Reason = spec.Inconclusive, some(blindness)
 	}
 	return out
+}
+
+// scarce says what the recording took more of than the system has: instances that end, or
+// backends that it asks. "": nothing.
+func (r recording) scarce() string {
+	c, s := r.scene, r.meta.Scenario
+	if n := len(c.Terminations); n < s.Disrupt.Targets {
+		return fmt.Sprintf("this takes the end of %d instances, and %d ended", s.Disrupt.Targets, n)
+	}
+	if !s.Topology.Behind {
+		return ""
+	}
+	asked := map[string]bool{}
+	for _, e := range c.Timeline.Ledger {
+		if e.At < c.Disturbed {
+			asked[e.Pod] = true
+		}
+	}
+	if n := len(asked); n > 0 && n < s.Topology.Replicas {
+		return fmt.Sprintf("this takes %d backends, and the system sent requests to %d of them", s.Topology.Replicas, n)
+	}
+	return ""
 }
 
 // unproven tells why nothing can be concluded: behind the violation that a check saw, if

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -342,6 +343,46 @@ func TestPropagationTakesOthers(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// What takes more than the system has says so first.
+func TestTooFewToJudge(t *testing.T) {
+	ends := func(n int) []assertions.Termination { return make([]assertions.Termination, n) }
+	asked := func(at time.Duration, pods ...string) (out []timeline.Entry) {
+		for _, p := range pods {
+			out = append(out, timeline.Entry{At: at, ID: p, Step: timeline.Begin, Pod: p})
+		}
+		return out
+	}
+	behind := Topology{Behind: true, Replicas: 2}
+	for _, tc := range []struct {
+		name     string
+		scenario Scenario
+		ended    int
+		ledger   []timeline.Entry
+		want     string
+	}{
+		{"all ended", Scenario{Disrupt: EndBoth}, 2, nil, ""},
+		{"one ended", Scenario{Disrupt: EndBoth}, 1, nil, "this takes the end of 2 instances, and 1 ended; "},
+		{"both backends", Scenario{Disrupt: RollingUpdate, Topology: behind}, 2, asked(time.Second, "a", "b", "a"), ""},
+		{"one backend", Scenario{Disrupt: RollingUpdate, Topology: behind}, 2, asked(time.Second, "a", "a"), "this takes 2 backends, and the system sent requests to 1 of them; "},
+		{"the other one when that is away", Scenario{Disrupt: RollingUpdate, Topology: behind}, 2, append(asked(time.Second, "a"), asked(11*time.Second, "b")...), "this takes 2 backends"},
+		{"one backend is enough", Scenario{Disrupt: EndBoth}, 2, asked(time.Second, "a"), ""},
+	} {
+		r := recording{recorded: true, meta: Meta{Scenario: tc.scenario, Ended: true}}
+		r.scene = assertions.Case{Timeline: &timeline.Timeline{Ledger: tc.ledger}, Disturbed: 10 * time.Second, Steady: 1, Terminations: ends(tc.ended)}
+		for i := range 20 {
+			r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprint(i), Start: time.Second, End: time.Second, Outcome: timeline.OK})
+		}
+		for _, verdict := range []spec.Verdict{spec.Inconclusive, spec.Pass} {
+			b := sample("a.a")
+			b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: verdict, Actual: "too little"} }
+			got := r.judge(b, func(string) string { return "" }).Reason
+			if want := tc.want != "" && verdict == spec.Inconclusive; want != strings.HasPrefix(got, tc.want) && want || !want && strings.Contains(got, "this takes") {
+				t.Errorf("%s, %s: %q, want %q", tc.name, verdict, got, tc.want)
+			}
 		}
 	}
 }
