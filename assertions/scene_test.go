@@ -204,6 +204,29 @@ func TestChecks(t *testing.T) {
 		s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: timeline.Endpoint, Subject: uid, Name: "pod-a",
 			Attrs: map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(term)}})
 	}
+	closesAt := func(at time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && between(x, at, 30*sec) {
+					fail(x, timeline.Refused)
+				}
+			})
+		}
+	}
+	neverUnready := func(s *scene) {
+		s.drop(func(e timeline.Event) bool {
+			return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false"
+		})
+	}
+	oneFamilyStays := func(s *scene) {
+		s.alsoIn("IPv6", func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["serving"] == "true" })
+	}
+	noSlice := func(s *scene) {
+		s.drop(func(e timeline.Event) bool { return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint })
+	}
+	gap := func(s *scene) {
+		s.tl.Events = append(s.tl.Events, timeline.Event{At: 11 * sec, Source: "test", Kind: timeline.WatchGap, Subject: "endpointslices", Attrs: map[string]string{"why": "410"}})
+	}
 	tests := []struct {
 		name  string
 		check Check
@@ -294,41 +317,81 @@ func TestChecks(t *testing.T) {
 		{"serving: D is not known well", ServesWhileAccepting(), func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
 		}, spec.Inconclusive},
-		{"serving: one address family never stops", ServesWhileAccepting(), func(s *scene) {
-			s.alsoIn("IPv6", func(e timeline.Event) bool {
-				return e.Kind == timeline.Endpoint && e.Attrs["serving"] == "true"
-			})
+		{"serving: cut at D", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Fail},
+		{"serving: cut at D in one address family", ServesWhileAccepting(), func(s *scene) {
+			s.alsoIn("IPv6", func(e timeline.Event) bool { return e.Kind == timeline.Endpoint })
+			setEndpoint(s, del+900*time.Millisecond, false, false, true)
 		}, spec.Fail},
-		{"serving: both address families", ServesWhileAccepting(), func(s *scene) {
+		{"serving: cut for a second only", ServesWhileAccepting(), func(s *scene) {
+			setEndpoint(s, del+900*time.Millisecond, false, false, true)
+			setEndpoint(s, del+1900*time.Millisecond, false, true, true)
+		}, spec.Fail},
+		{"serving: cut within the uncertainty of D", ServesWhileAccepting(), func(s *scene) {
+			s.blurD(200 * time.Millisecond)
+			setEndpoint(s, del-100*time.Millisecond, false, false, true)
+		}, spec.Fail},
+		{"serving: cut within the uncertainty of D + P", ServesWhileAccepting(), func(s *scene) {
+			s.blurD(200 * time.Millisecond)
+			setEndpoint(s, del+s.p+100*time.Millisecond, false, false, true)
+		}, spec.Inconclusive},
+		{"serving: the endpoint is gone while the pod accepts", ServesWhileAccepting(), func(s *scene) {
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.EndpointGone {
+					e.At = del + sec
+				}
+			}
+		}, spec.Fail},
+		// What a pod says after D + P, or when it accepts no more, is not this rule's.
+		{"serving: cut after P", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+4*sec, false, false, true) }, spec.Pass},
+		{"serving: the listener goes first", ServesWhileAccepting(), closesAt(18 * sec), spec.Pass},
+		{"serving: both go within P, the listener first", ServesWhileAccepting(), func(s *scene) {
+			closesAt(del + 2*sec)(s)
+			setEndpoint(s, del+2500*time.Millisecond, false, false, true)
+		}, spec.Pass},
+		{"serving: never seen false", ServesWhileAccepting(), neverUnready, spec.Pass},
+		{"serving: one address family never stops", ServesWhileAccepting(), oneFamilyStays, spec.Pass},
+		{"serving: of a listener that goes at D nothing is shown", ServesWhileAccepting(), func(s *scene) {
+			closesAt(del)(s)
+			setEndpoint(s, del+900*time.Millisecond, false, false, true)
+		}, spec.Inconclusive},
+		{"serving: no slice seen", ServesWhileAccepting(), noSlice, spec.Inconclusive},
+		{"serving: a gap in the watch", ServesWhileAccepting(), gap, spec.Inconclusive},
+
+		{"unready: healthy", UnreadyBeforeClosed(), nil, spec.Pass},
+		{"unready: cut at D", UnreadyBeforeClosed(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Pass},
+		{"unready: the listener goes first", UnreadyBeforeClosed(), closesAt(18 * sec), spec.Fail},
+		{"unready: the listener goes at D", UnreadyBeforeClosed(), closesAt(del), spec.Fail},
+		{"unready: never seen false", UnreadyBeforeClosed(), neverUnready, spec.Fail},
+		{"unready: true again when the listener goes", UnreadyBeforeClosed(), func(s *scene) { setEndpoint(s, shut-sec, false, true, true) }, spec.Fail},
+		{"unready: one address family never stops", UnreadyBeforeClosed(), oneFamilyStays, spec.Fail},
+		{"unready: both address families", UnreadyBeforeClosed(), func(s *scene) {
 			s.alsoIn("IPv6", func(e timeline.Event) bool {
 				return e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone
 			})
 		}, spec.Pass},
-		{"serving: cut at D", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Fail},
-		{"serving: cut far too early", ServesWhileAccepting(), func(s *scene) { setEndpoint(s, del+4*sec, false, false, true) }, spec.Fail},
-		{"serving: the listener goes first", ServesWhileAccepting(), func(s *scene) {
-			s.each(func(x *timeline.Sample) {
-				if directTo(*x, uid) && between(x, 18*sec, 30*sec) {
-					fail(x, timeline.Refused)
-				}
-			})
-		}, spec.Fail},
-		{"serving: one refusal is not the listener's end", ServesWhileAccepting(), func(s *scene) {
+		{"unready: one refusal is not the listener's end", UnreadyBeforeClosed(), func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if onNewConns(*x) && directTo(*x, uid) && between(x, 12*sec, 12*sec+30*time.Millisecond) {
 					fail(x, timeline.Refused)
 				}
 			})
 		}, spec.Pass},
-		{"serving: never seen false", ServesWhileAccepting(), func(s *scene) {
-			s.drop(func(e timeline.Event) bool {
-				return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false"
+		{"unready: too few dials", UnreadyBeforeClosed(), func(s *scene) {
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}, spec.Inconclusive},
+		{"unready: nobody saw the listener go", UnreadyBeforeClosed(), func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && x.Failed() {
+					x.Outcome, x.Phase, x.Server = timeline.OK, "", uid
+				}
 			})
-		}, spec.Fail},
-		{"serving: no slice seen", ServesWhileAccepting(), func(s *scene) {
-			s.drop(func(e timeline.Event) bool {
-				return e.Kind == timeline.EndpointGone || e.Kind == timeline.Endpoint
-			})
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit || e.Kind == timeline.PodGone })
+		}, spec.Inconclusive},
+		{"unready: no slice seen", UnreadyBeforeClosed(), noSlice, spec.Inconclusive},
+		{"unready: a gap in the watch", UnreadyBeforeClosed(), gap, spec.Inconclusive},
+		{"unready: the listener goes first, as far as a watch with a gap shows", UnreadyBeforeClosed(), func(s *scene) {
+			closesAt(18 * sec)(s)
+			gap(s)
 		}, spec.Inconclusive},
 
 		{"inflight: healthy", CompletesInflight(), nil, spec.Pass},

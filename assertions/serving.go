@@ -11,86 +11,137 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// readinessLead bounds by how much readiness may go before the listener does,
-// beyond P: the probe's period times its threshold, and its delivery.
-const readinessLead = 3 * time.Second
+// acceptedNew is the evidence of the two rules on readiness: of a pod that accepts nothing
+// after D neither shows anything.
+const acceptedNew = "new connections accepted after D"
 
-// ServesWhileAccepting judges that the endpoint's `serving` stays true as
-// long as the instance can be the last resort, and that it is false before
-// the listener goes.
+// ServesWhileAccepting judges that the endpoint's `serving` stays true from D to
+// D + P, as long as the instance accepts: so long it may be the last resort.
 func ServesWhileAccepting() Check {
 	const floorNew = 50
 	return Check{
-		Name:     "`serving` of the endpoint against the listener",
-		Expected: "from D to D+P the endpoint says serving; it stops saying so before the listener closes, at most P + 3 s before",
+		Name:     "`serving` of the endpoint in [D, D+P]",
+		Expected: "from D to D+P, as long as the pod accepts new connections, its endpoint says serving",
 		Floors: []Floor{
-			{Name: "per termination: new connections dialled at the pod after D, until its listener closes", N: floorNew},
+			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorNew},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			gap := watchGap(c.Timeline, "endpointslices")
 			wrong := 0
 			for _, t := range c.Terminations {
-				last, closed, n := listener(c, t, t.Drain.At)
-				if closed == 0 {
-					closed = t.Exit.At
-				}
-				g.span(t.Drain.At, max(closed, t.Drain.At+c.P))
-				// Where the rule is broken by a listener that goes first,
-				// there is no more evidence to be had.
-				before := g.failures()
-				states := endpointStates(c.Timeline, t.UID, mainService)
-				if len(states) == 0 {
-					g.doubt("no EndpointSlice ever showed %s", t.Name)
-					continue
-				}
+				last, _, n := listener(c, t, t.Drain.At)
+				g.span(t.Drain.At, t.Drain.At+c.P)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 				}
-				for _, life := range families(states) {
-					g.servesUntil(c, t, life, last, closed, gap)
+				before := g.failures()
+				for _, life := range g.lives(c, t) {
+					g.servesUntil(c, t, life, last)
 				}
+				// Where the rule is broken there is no more evidence to be had.
 				if g.failures() > before {
 					wrong++
 				} else {
-					g.least("new connections accepted after D", t.Name, n, floorNew)
+					g.least(acceptedNew, t.Name, n, floorNew)
 				}
 			}
 			g.needTerminations(c)
-			if gap != "" {
-				g.doubt("the EndpointSlice watch has a gap: %s", gap)
-			}
-			g.finding.Cause = "Readiness is cut as the first act of the drain (then nothing is left to fall back on when all endpoints terminate), or the listener is closed before readiness has failed."
 			return g.conclude(
-				fmt.Sprintf("`serving` outlived D+P and ended before the listener, in %d of %s", len(c.Terminations), c.ends()),
-				fmt.Sprintf("`serving` and the listener ended in the wrong order, or too far apart, in %d of %s", wrong, c.ends()))
+				fmt.Sprintf("`serving` stayed true until D + P, or as long as the pod accepted, in %d of %s", len(c.Terminations), c.ends()),
+				fmt.Sprintf("`serving` went false before D + P while the pod accepted, in %d of %s", wrong, c.ends()))
 		},
 	}
 }
 
-// servesUntil judges the life of an instance's endpoint in one address family
-// against its listener, which served for the last time at last and was gone at
-// closed (0: nobody saw it go).
-func (g *gather) servesUntil(c Case, t Termination, life []endpointState, last, closed time.Duration, gap string) {
+// UnreadyBeforeClosed judges that the endpoint says serving no more when the
+// instance's listener goes.
+func UnreadyBeforeClosed() Check {
+	const floorNew = 50
+	return Check{
+		Name:     "`serving` of the endpoint when the listener closes",
+		Expected: "the endpoint stops saying serving before the pod's listener closes, and not together with it",
+		Floors: []Floor{
+			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorNew},
+		},
+		Judge: func(c Case) spec.Finding {
+			var g gather
+			wrong := 0
+			for _, t := range c.Terminations {
+				_, closed, n := listener(c, t, t.Drain.At)
+				if closed == 0 {
+					closed = t.Exit.At
+				}
+				g.span(t.Drain.At, max(closed, t.Drain.At))
+				before := g.failures()
+				for _, life := range g.lives(c, t) {
+					g.unreadyBefore(c, t, life, closed)
+				}
+				// A listener that goes first leaves no more evidence to be had.
+				if g.failures() > before {
+					wrong++
+				} else {
+					g.least(acceptedNew, t.Name, n, floorNew)
+				}
+			}
+			g.needTerminations(c)
+			return g.conclude(
+				fmt.Sprintf("`serving` was false before the listener went, in %d of %s", len(c.Terminations), c.ends()),
+				fmt.Sprintf("the listener went while the endpoint said serving, in %d of %s", wrong, c.ends()))
+		},
+	}
+}
+
+// lives are those of an instance's endpoint, one for each address family; what may be
+// missing from them is a doubt.
+func (g *gather) lives(c Case, t Termination) [][]endpointState {
+	if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
+		g.doubt("the EndpointSlice watch has a gap: %s", gap)
+	}
+	states := endpointStates(c.Timeline, t.UID, mainService)
+	if len(states) == 0 {
+		g.doubt("no EndpointSlice ever showed %s", t.Name)
+	}
+	return families(states)
+}
+
+// servesUntil judges one life of an instance's endpoint: it says serving until D + P,
+// or until the instance served the last new connection.
+func (g *gather) servesUntil(c Case, t Termination, life []endpointState, last time.Duration) {
 	name := seat{mainService, life[0].family}.name(t)
-	unserving, stays := firstUnserving(life, t.Drain.At, closed)
+	unserving := firstUnserving(life, t.Drain.At-t.Drain.Err)
+	switch end := t.Drain.At + c.P; {
+	case unserving == 0 || unserving >= last || unserving > end+t.Drain.Err:
+	case unserving <= end-t.Drain.Err:
+		g.late(c, unserving, name, "", "`serving` went false at %s, and the pod accepted until D + %s", relative(unserving, t), ms(last-t.Drain.At))
+	default:
+		g.doubt("`serving` of %s went false within the uncertainty of D + P (±%s, %s)", name, ms(t.Drain.Err), t.Drain.Source)
+	}
+}
+
+// unreadyBefore judges one life of an instance's endpoint: it does not say serving when
+// the listener is gone (0: nobody saw it go).
+func (g *gather) unreadyBefore(c Case, t Termination, life []endpointState, closed time.Duration) {
+	name := seat{mainService, life[0].family}.name(t)
+	if closed == 0 {
+		g.doubt("nobody saw the listener of %s go", name)
+		return
+	}
+	i := slices.IndexFunc(life, func(s endpointState) bool { return s.at > closed })
+	if i < 0 {
+		i = len(life)
+	}
 	switch {
-	case unserving == 0 && closed == 0:
-		g.doubt("neither the listener's nor `serving`'s end of %s was seen", name)
-	case !stays:
-		g.late(c, closed, name, "", "`serving` was true again when the listener went, at D + %s", ms(closed-t.Drain.At))
-	case unserving == 0 && gap != "":
+	case i == 0:
+		g.doubt("no EndpointSlice showed %s before its listener went", name)
+	case life[i-1].unserving():
+	case watchGap(c.Timeline, "endpointslices") != "":
 		// What was not seen may have been in the gap.
-	case unserving == 0 || (closed != 0 && unserving > closed):
+	default:
 		when := "while `serving` was never seen false"
-		if unserving != 0 {
-			when = fmt.Sprintf("%s before `serving` was false", ms(unserving-closed))
+		if after := firstUnserving(life, closed); after != 0 {
+			when = fmt.Sprintf("%s before `serving` was false", ms(after-closed))
 		}
-		g.late(c, closed, name, "", "the listener went at D + %s, %s", ms(closed-t.Drain.At), when)
-	case unserving <= t.Drain.At-t.Drain.Err+c.P && last > unserving:
-		g.late(c, unserving, name, "", "`serving` went false at D + %s, and the pod accepted until D + %s", ms(unserving-t.Drain.At), ms(last-t.Drain.At))
-	case last-unserving > c.P+readinessLead:
-		g.late(c, unserving, name, "", "`serving` went false at D + %s, %s before the last connection that the pod accepted", ms(unserving-t.Drain.At), ms(last-unserving))
+		g.late(c, closed, name, "", "the listener went at %s, %s", relative(closed, t), when)
 	}
 }
 
@@ -153,28 +204,17 @@ func families(states []endpointState) [][]endpointState {
 	return out
 }
 
-// firstUnserving is when `serving` was first false after from (0: never), and
-// whether it stayed so until the listener was gone (0: it never was).
-func firstUnserving(states []endpointState, from, closed time.Duration) (at time.Duration, stays bool) {
-	stays = true
+// unserving says whether nobody is sent there who looks for an endpoint that serves.
+func (s endpointState) unserving() bool { return s.gone || !s.serving }
+
+// firstUnserving is when `serving` was first seen to go false after an instant; 0: never.
+func firstUnserving(states []endpointState, from time.Duration) time.Duration {
 	for _, s := range states {
-		if s.at < from || closed != 0 && s.at > closed {
-			continue
-		}
-		out := s.gone || !s.serving
-		if out && at == 0 {
-			at = s.at
-		}
-		stays = at == 0 || out
-	}
-	if at == 0 {
-		for _, s := range states {
-			if s.at >= from && (s.gone || !s.serving) {
-				return s.at, true
-			}
+		if s.at >= from && s.unserving() {
+			return s.at
 		}
 	}
-	return at, stays
+	return 0
 }
 
 // watchGap says why transitions of a resource may be missing; "" if none are.

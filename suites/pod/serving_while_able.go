@@ -17,7 +17,7 @@ import (
 // be set to true for a ready endpoint that is terminating."
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "pod.serving-while-able",
-	Title: "Readiness stays true while a terminating pod can serve, and fails before its listener goes",
+	Title: "Readiness stays true from D to D + P, as long as the terminating pod accepts",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after KEP-1672, Design Details", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1672-tracking-terminating-endpoints",
@@ -30,9 +30,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
-	Why:    "When all endpoints of a Service terminate, the service network falls back to those that still say `serving`. A pod that cuts its readiness at SIGTERM takes this last resort away although it could serve; one whose listener goes while it still says `serving` invites connections that it refuses. KEP-1669 leaves a pod free to fail readiness at SIGTERM. This rule is stricter: a pod that still accepts should still say so, or its clients are refused when it is the last one.",
-	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives; a listener that closes at SIGTERM, before any probe can fail; or a readiness probe on another port than the one that serves, which outlives it.",
-	Fix:    "Keep readiness true for P after SIGTERM, then fail it. Wait until the EndpointSlice says so: the probe's periodSeconds × failureThreshold, and 2 s more. Then close the listener, at most P + 3 s after `serving` went false. Use a short period (1 s): with the default of 10 s the two can't be kept together.",
+	Why:    "When all endpoints of a Service terminate, the service network falls back to those that still say `serving`. A pod that cuts its readiness at SIGTERM takes this last resort away although it could serve. KEP-1669 leaves a pod free to fail readiness at SIGTERM. This rule is stricter: a pod that still accepts should still say so for P, or its clients are refused when it is the last one. (What becomes of readiness when the listener goes is another matter: see pod.unready-before-closed.)",
+	Causes: "A readiness handler that answers 503 as soon as SIGTERM arrives; a preStop hook that fails the health check as its first act.",
+	Fix:    "Keep readiness true for P after the drain's begin, then fail it. What a load balancer in front polls may fail before: let it be another path than the readiness probe's.",
 
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
@@ -40,6 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.ServesWhileAccepting()},
-	BrokenBy:   []spec.Fault{echo.UnreadyOnSigterm, echo.ListenerBeforeReady},
+	BrokenBy:   []spec.Fault{echo.UnreadyOnSigterm},
 	Resolution: 20 * time.Millisecond,
 })
