@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"math"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
@@ -12,7 +13,7 @@ import (
 // Estimate is about how long recording a scenario takes, for people who wait: with
 // the default P, on a machine that has the time.
 func (p Price) Estimate(s Scenario) time.Duration {
-	return p.Up + s.steady() + baselineFor + p.disruption(s) + s.tail(defaultP) + s.stop()
+	return p.Up + s.steady() + s.Baseline() + p.disruption(s) + s.tail(defaultP) + s.stop()
 }
 
 // defaultP is a run's propagation window where nothing else is said.
@@ -110,4 +111,34 @@ func lasts(p load.Profile) time.Duration {
 		return 0
 	}
 	return p.Takes
+}
+
+// Baseline is how long the undisturbed stretch before the first disruption is: mostly
+// baselineFor. What is recorded alone may have slow requests only, none of which begins and
+// ends in that: then it is as much longer as it takes to have what the judge asks for.
+func (s Scenario) Baseline() time.Duration {
+	const longer = time.Second
+	most := longest(s.Traffic) + steadyBudget
+	for d := baselineFor; d < most; d += longer {
+		if s.sureWithin(d) >= steadyRun {
+			return d
+		}
+	}
+	return baselineFor
+}
+
+// sureWithin is how many attempts surely begin and end in a stretch of undisturbed traffic:
+// a stream's first one may be a slot later than the stretch begins.
+func (s Scenario) sureWithin(d time.Duration) float64 {
+	const answering = 500 * time.Millisecond // more than by design
+	var sum float64
+	for _, p := range s.Traffic {
+		streams := 1.0
+		if p.Path == load.Direct {
+			streams = float64(s.Topology.Replicas)
+		}
+		begin := d - lasts(p) - 2*p.Delay - answering
+		sum += streams * max(0, math.Floor(p.Rate*begin.Seconds()-1))
+	}
+	return sum
 }

@@ -570,7 +570,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	say("steady; recording the baseline")
 	from := time.Now()
 	busy, _, _ := cpuTime()
-	if err := disrupt.Pause(ctx, baselineFor); err != nil {
+	if err := disrupt.Pause(ctx, s.Baseline()); err != nil {
 		return err
 	}
 	busyTo, _, _ := cpuTime()

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	_ "github.com/lastcall-dev/lastcall/suites/all" // the catalogue
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// claiming is the starter's system with other claims.
+func claiming(t *testing.T, features []spec.Feature) *system.System {
+	t.Helper()
+	text, err := system.Starter("mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys, err := system.Parse("mine.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if features != nil {
+		sys.Features = features
+	}
+	for _, f := range sys.Features {
+		if port := system.Port(f); port != "" {
+			sys.Ports[port] = 0
+		}
+	}
+	return sys
+}
+
+// recordedBaseline is what the judge has of a scenario's traffic when its disruption begins:
+// each stream has run since long before the gate opened, as slowly as its schedule may be,
+// and all is answered in the time that it takes by design, and a little more.
+func recordedBaseline(s behaviour.Scenario) assertions.Case {
+	const steady, answering = time.Minute, 50 * time.Millisecond
+	disturbed := steady + s.Baseline()
+	tl := &timeline.Timeline{Events: []timeline.Event{
+		{At: steady, Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}},
+		{At: disturbed, Kind: timeline.Disruption},
+	}}
+	for _, p := range s.Traffic {
+		targets := 1
+		if p.Path == load.Direct {
+			targets = s.Topology.Replicas
+		}
+		takes := p.Takes
+		if p.Op == load.Idle || p.Op == load.Mute {
+			takes = 0 // what is held has been answered
+		}
+		every := time.Duration(float64(time.Second) / p.Rate)
+		for n := range targets {
+			// An attempt comes just before the gate, so that the next is a whole slot later.
+			for at := steady - time.Millisecond; at < disturbed; at += every {
+				tl.Samples = append(tl.Samples, timeline.Sample{
+					Stream: fmt.Sprintf("%s@%d", p.Key(), n), ID: fmt.Sprintf("%s@%d-%d", p.Key(), n, len(tl.Samples)),
+					Due: at, Start: at, End: at + takes + 2*p.Delay + answering, Outcome: timeline.OK, Phase: timeline.PhaseDone,
+				})
+			}
+		}
+	}
+	tl.Sort()
+	return assertions.NewCase(tl, 3*time.Second)
+}
+
+// The first command of docs/vendors.md runs one behaviour, of a system with the starter's
+// times: what a request takes is then more than an ordinary baseline, and the behaviour's
+// own traffic has to give one all the same.
+func TestEachBehaviourAloneHasABaseline(t *testing.T) {
+	for _, features := range [][]spec.Feature{
+		nil, // the starter's own
+		system.Features(),
+		{spec.HTTP1, spec.WebSocket},
+		{spec.H2C, spec.GRPC},
+		{spec.TLS},
+		{spec.TLS, spec.HTTP2, spec.GRPC},
+		{spec.HTTP1, spec.TCP},
+	} {
+		sys := claiming(t, features)
+		for _, b := range behaviour.Catalogue() {
+			if slices.ContainsFunc(b.Needs, func(f spec.Feature) bool { return slices.Contains(system.Features(), f) && !sys.Claims(f) }) {
+				continue
+			}
+			fitted, why := behaviour.Fit(b, sys)
+			if why != "" || len(fitted.Traffic) == 0 {
+				continue
+			}
+			for _, s := range behaviour.Fold([]behaviour.Behaviour{fitted}, "", false) {
+				failed, of := behaviour.InBaseline(recordedBaseline(s))
+				if failed > 0 || of < behaviour.SteadyRun {
+					t.Errorf("%s, claiming %v: %d failed, and %d in a baseline of %s, which takes %d", b.ID, sys.Features, failed, of, s.Baseline(), behaviour.SteadyRun)
+				}
+			}
+		}
+	}
+}
+
+// Nobody waits for longer because of a slow stream beside which others give a baseline: what
+// each scenario of a whole run takes stays as it was.
+func TestWholeRunsKeepTheirBaseline(t *testing.T) {
+	sys := claiming(t, system.Features())
+	var fitted []behaviour.Behaviour
+	for _, b := range behaviour.Catalogue() {
+		if f, why := behaviour.Fit(b, sys); why == "" {
+			fitted = append(fitted, f)
+		}
+	}
+	for _, s := range behaviour.Fold(fitted, "", false) {
+		if got := s.Baseline(); got != 5*time.Second {
+			t.Errorf("%s: a baseline of %s for %s", s.Name, got, strings.Join(s.Behaviours, ", "))
+		}
+	}
+	for _, s := range behaviour.Fold(behaviour.Catalogue(), "", false) {
+		if got := s.Baseline(); got != 5*time.Second {
+			t.Errorf("the reference's %s: a baseline of %s for %s", s.Name, got, strings.Join(s.Behaviours, ", "))
+		}
+	}
+}
+
+// What can give no baseline, however long it takes, is waited for no longer than others.
+func TestABaselineEnds(t *testing.T) {
+	s := behaviour.Scenario{Topology: behaviour.SlowDrain, Traffic: []load.Profile{{Path: load.Service, Op: load.Get, Rate: 0.001}}}
+	if got := s.Baseline(); got > 2*time.Minute {
+		t.Error(got)
+	}
+}
