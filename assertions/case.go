@@ -279,5 +279,21 @@ func describe(s timeline.Sample) string {
 	case s.Outcome == timeline.Truncated:
 		text += fmt.Sprintf(", %d of %d bytes", s.Got, s.Want)
 	}
-	return text
+	return text + inBrief(s.Err)
+}
+
+// errRunes is how much of an error's text is told: what a peer sent may be in it.
+const errRunes = 160
+
+// inBrief is what a client said of its error, in one line, to stand behind what the suite
+// says itself.
+func inBrief(err string) string {
+	err = strings.Join(strings.Fields(err), " ")
+	if err == "" {
+		return ""
+	}
+	if runes := []rune(err); len(runes) > errRunes {
+		err = string(runes[:errRunes]) + "..."
+	}
+	return ": " + err
 }

@@ -62,10 +62,14 @@ func WebSocketsSurvive() Check {
 		Floors:   []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total, told, cut, lost, hit := 0, 0, 0, 0, 0
+			// Those that stood at D, and those that were accepted after it.
+			var old, fresh struct{ all, lost int }
+			var none []timeline.Sample
+			told, cut, hit := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				stood, before := 0, g.failures()
+				none = append(none, madeNone(c, t)...)
 				for _, k := range webSocketsTo(c, t) {
 					at, s := k.left(k.first().End), k.first()
 					if at < t.Drain.At-t.Drain.Err {
@@ -76,15 +80,19 @@ func WebSocketsSurvive() Check {
 						cut++
 						continue
 					}
-					total++
-					if k.left(s.First) < t.Drain.At-t.Drain.Err && at > t.Drain.At+t.Drain.Err && !s.Saturated {
-						stood++
+					of := &fresh
+					if k.left(s.First) < t.Drain.At-t.Drain.Err {
+						of = &old
+						if at > t.Drain.At+t.Drain.Err && !s.Saturated {
+							stood++
+						}
 					}
+					of.all++
 					switch was {
 					case saidGoodbye:
 						told++
 					case unsaid:
-						lost++
+						of.lost++
 						g.unclosed(c, t, k, at)
 					}
 				}
@@ -94,26 +102,51 @@ func WebSocketsSurvive() Check {
 				g.least(what, t.Name, stood, fewConnections)
 			}
 			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			total := old.all + fresh.all
+			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, old.lost+fresh.lost)
 			g.finding.Cause = "To the server an upgraded connection is a request that never ends, or none at all (a hijacked one): its shutdown closes the socket with its listener, or exits without it."
-			passed := fmt.Sprintf("all %d lived until their clients closed them", total)
+			passed := fmt.Sprintf("all %s that stood at D and all %d that were accepted after it lived until their clients closed them", plural(old.all, "WebSocket", "WebSockets"), fresh.all)
 			if told > 0 {
-				passed = fmt.Sprintf("%d of %d lived until their clients closed them, and %d were told %s", total-told, total, told, codes)
+				passed = fmt.Sprintf("of %s that stood at D and %d that were accepted after it %d lived until their clients closed them, and %d were told %s", plural(old.all, "WebSocket", "WebSockets"), fresh.all, total-told, told, codes)
 			}
+			broken := fmt.Sprintf("%d of %s that stood at D and %d of %d that were accepted after it ended before their time", old.lost, plural(old.all, "WebSocket", "WebSockets"), fresh.lost, fresh.all)
+			more := ""
 			if cut > 0 {
-				passed += fmt.Sprintf("; %d more were cut at the deadline, which is no part of this rule", cut)
+				more += fmt.Sprintf("; %d more were cut at the deadline, which is no part of this rule", cut)
 			}
-			return g.conclude(passed, fmt.Sprintf("%d of %s ended before their time", lost, plural(total, "WebSocket", "WebSockets")))
+			if len(none) > 0 {
+				more += fmt.Sprintf("; %s answered and made no WebSocket, which is no part of this rule (the first with status %d%s)", plural(len(none), "upgrade after D was", "upgrades after D were"), none[0].Status, inBrief(none[0].Err))
+			}
+			return g.conclude(passed+more, broken+more)
 		},
 	}
 }
 
 // webSocketsTo are the WebSockets to an instance's own address: the upgrades
-// that it agreed to.
+// that it agreed to and that their clients could take.
 func webSocketsTo(c Case, t Termination) []connection {
-	return slices.DeleteFunc(connectionsOf(c, t, upgrades), func(k connection) bool {
-		return k.first().Status != http.StatusSwitchingProtocols
-	})
+	return slices.DeleteFunc(connectionsOf(c, t, upgrades), func(k connection) bool { return !accepted(k.first()) })
+}
+
+// accepted says whether a WebSocket came of an upgrade. A 101 that does not keep RFC 6455
+// section 4.1 is none: "If the response lacks a |Connection| header field or the
+// |Connection| header field doesn't contain a token that is an ASCII case-insensitive match
+// for the value "Upgrade", the client MUST _Fail the WebSocket Connection_." Its client came
+// no further than the answer's header.
+func accepted(s timeline.Sample) bool {
+	return s.Status == http.StatusSwitchingProtocols && s.Phase != timeline.PhaseFirstByte
+}
+
+// madeNone are the upgrades that reached an instance since its D, were answered, and are no
+// WebSockets.
+func madeNone(c Case, t Termination) []timeline.Sample {
+	var out []timeline.Sample
+	for _, k := range connectionsOf(c, t, upgrades) {
+		if s := k.first(); s.First > 0 && !accepted(s) && arrival(s) >= t.Drain.At-t.Drain.Err {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // parting is how a WebSocket ended.

@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,12 @@ import (
 
 // upgraded is an upgrade that was agreed to.
 func upgraded(x *timeline.Sample) { x.Status = 101 }
+
+// rejected is an upgrade whose 101 the client did not take.
+func rejected(x *timeline.Sample) {
+	x.Outcome, x.Phase, x.Status = timeline.Malformed, timeline.PhaseFirstByte, 101
+	x.Err = "Connection header \"close\" does not contain Upgrade"
+}
 
 func TestWebSocketsSurvive(t *testing.T) {
 	const flow = "http1/new/websocket/4s"
@@ -77,6 +84,10 @@ func TestWebSocketsSurvive(t *testing.T) {
 			good(s)
 			s.dial(flow).ask(11*sec, func(x *timeline.Sample) { x.Status = 503 }, cut(timeline.Status, 11*sec))
 		}, spec.Pass},
+		{"upgrades after D whose 101 says close", check, func(s *scene) { good(s); open(s, 6, 11*sec, rejected) }, spec.Pass},
+		{"a frame that is none", check, ended(9*sec, timeline.Malformed, 11*sec), spec.Fail},
+		{"opened after D, and a frame that is none", check, ended(11*sec, timeline.Malformed, 13*sec), spec.Fail},
+		{"none was taken up at all", check, func(s *scene) { open(s, 6, 9*sec, rejected) }, spec.Inconclusive},
 		{"a connection that was refused", check, func(s *scene) {
 			good(s)
 			s.dial(flow).ask(14*sec, lost(timeline.Refused, 14*sec))
@@ -95,6 +106,38 @@ func TestWebSocketsSurvive(t *testing.T) {
 			}
 		}, spec.Pass},
 	})
+}
+
+// What stood at D and what was accepted after it are two numbers, what was no WebSocket
+// is told apart, and a culprit's line says what the client said.
+func TestWebSocketWords(t *testing.T) {
+	judge := func(more func(*scene)) spec.Finding {
+		s := quiet()
+		from := func(n int, at, end time.Duration, changes ...func(*timeline.Sample)) {
+			times(n, func(i time.Duration) {
+				s.dial("http1/new/websocket/4s").ask(at+i, append([]func(*timeline.Sample){upgraded, until(end)}, changes...)...)
+			})
+		}
+		from(6, 9*sec, 13*sec)
+		from(3, 11*sec, 14*sec)
+		from(4, 11*sec, 12*sec, rejected)
+		more(s)
+		return s.run(WebSocketsSurvive())
+	}
+	const none = `; 4 upgrades after D were answered and made no WebSocket, which is no part of this rule (the first with status 101: Connection header "close" does not contain Upgrade)`
+	passed := judge(func(*scene) {})
+	if want := "all 6 WebSockets that stood at D and all 3 that were accepted after it lived until their clients closed them" + none; passed.Actual != want {
+		t.Errorf("%q, want %q", passed.Actual, want)
+	}
+	failed := judge(func(s *scene) {
+		s.dial("http1/new/websocket/4s").ask(9*sec, upgraded, cut(timeline.Reset, 11*sec), func(x *timeline.Sample) { x.Err = "read tcp: connection reset by peer" })
+	})
+	if want := "1 of 7 WebSockets that stood at D and 0 of 3 that were accepted after it ended before their time" + none; failed.Actual != want {
+		t.Errorf("%q, want %q", failed.Actual, want)
+	}
+	if len(failed.Culprits) != 1 || !strings.HasSuffix(failed.Culprits[0].Text, ": read tcp: connection reset by peer") {
+		t.Errorf("%v", failed.Culprits)
+	}
 }
 
 func TestDeadline(t *testing.T) {

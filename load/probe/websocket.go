@@ -160,7 +160,8 @@ func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u.resp, nil
 }
 
-// fail ends the attempt, which has come to no WebSocket.
+// fail ends the attempt, which has come to no WebSocket. A 101 that the client may not
+// take has its status, and comes no further than the first byte.
 func (u *upgrade) fail(err error) {
 	switch {
 	case u.err != nil:

@@ -258,10 +258,12 @@ func TestWebSocketRefused(t *testing.T) {
 		want  want
 		reply string
 	}{
-		"503":            {want{timeline.Status, timeline.PhaseBody, 503, 0, true}, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"},
-		"elsewhere":      {want{timeline.Status, timeline.PhaseBody, 302, 0, false}, "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"},
-		"200":            {want{timeline.Status, timeline.PhaseBody, 200, 0, false}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"},
-		"another's":      {want{timeline.Malformed, timeline.PhaseFirstByte, 101, 0, false}, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"},
+		"503":       {want{timeline.Status, timeline.PhaseBody, 503, 0, true}, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"},
+		"elsewhere": {want{timeline.Status, timeline.PhaseBody, 302, 0, false}, "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"},
+		"200":       {want{timeline.Status, timeline.PhaseBody, 200, 0, false}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"},
+		"another's": {want{timeline.Malformed, timeline.PhaseFirstByte, 101, 0, false}, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"},
+		"a 101 that says close": {want{timeline.Malformed, timeline.PhaseFirstByte, 101, 0, false},
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: close\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"},
 		"closed":         {want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false}, ""},
 		"half an answer": {want{timeline.Truncated, timeline.PhaseFirstByte, 0, 0, false}, "HTTP/1.1 101 Swi"},
 		"no HTTP":        {want{timeline.Malformed, timeline.PhaseFirstByte, 0, 0, false}, "SSH-2.0-OpenSSH_9.2\r\n"},
