@@ -204,6 +204,25 @@ func twice() *scene {
 	return s
 }
 
+// twiceButLast is twice where the last pod gets one SIGTERM only, of a system that does by
+// itself what it does some seconds after D: its listener closes then, and `serving` goes
+// false, if at all.
+func twiceButLast(shut time.Duration, unserving map[string]time.Duration) func() *scene {
+	return func() *scene {
+		lives := three(shut, 15*sec, 0)
+		s := newLives(lives...).deleted(40*sec, lives...)
+		for _, l := range lives {
+			if l.uid != "uid-c" {
+				s.event(l.d+2*sec, timeline.Disruption, l.uid, map[string]string{"what": "sigterm-again", "took": "30ms"})
+			}
+			if at := unserving[l.uid]; at > 0 {
+				s.event(l.d+at, timeline.Endpoint, l.uid, map[string]string{"service": "echo", "ready": "false", "serving": "false", "terminating": "true"})
+			}
+		}
+		return s
+	}
+}
+
 // everyWay is five pods, each ended by another way.
 func everyWay() *scene {
 	var lives []life
@@ -473,6 +492,30 @@ func TestLifecycleChecks(t *testing.T) {
 		}, spec.Inconclusive},
 		{"second: work begun after it is cut", twice, IgnoresSecondSignal(), func(s *scene) {
 			s.spoil(sent("direct/h2c/reused/slow", "uid-b", 53*sec, 54*sec), timeline.Reset, 0)
+		}, spec.Fail},
+		{"second: the last pod gets one only", twiceButLast(12*sec, nil), IgnoresSecondSignal(), nil, spec.Pass},
+		{"second: `serving` goes as it does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 4*sec + 20*time.Millisecond, "uid-b": 4 * sec, "uid-c": 4 * sec}),
+			IgnoresSecondSignal(), nil, spec.Pass},
+		{"second: `serving` goes within a look of where it does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 3700 * time.Millisecond, "uid-c": 4 * sec}),
+			IgnoresSecondSignal(), func(s *scene) {
+				s.event(sec, timeline.Timers, "", map[string]string{"probe": "500ms", "threshold": "2", "minDrain": "5s", "timeout": "10s", "grace": "40s"})
+			}, spec.Pass},
+		{"second: `serving` goes before it does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 2800 * time.Millisecond, "uid-b": 4 * sec, "uid-c": 4 * sec}),
+			IgnoresSecondSignal(), nil, spec.Fail},
+		{"second: `serving` goes, and never does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 4 * sec}),
+			IgnoresSecondSignal(), nil, spec.Fail},
+		{"second: the listener goes as it does by itself", twiceButLast(4700*time.Millisecond, nil), IgnoresSecondSignal(), nil, spec.Pass},
+		{"second: the listener goes before it does by itself", twiceButLast(4700*time.Millisecond, nil), IgnoresSecondSignal(), func(s *scene) {
+			s.spoil(sent("direct/http1/new", "uid-b", 53*sec, 55*sec), timeline.Refused, 0)
+		}, spec.Fail},
+		{"second: it leaves, and not by itself", twiceButLast(12*sec, nil), IgnoresSecondSignal(), func(s *scene) {
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit && e.Subject == "uid-a" })
+			s.event(22200*time.Millisecond, timeline.ProcExit, "uid-a", nil)
+		}, spec.Fail},
+		{"second: the listener goes, and each got two", twice, IgnoresSecondSignal(), func(s *scene) {
+			for _, l := range three(0, 0, 0) {
+				s.spoil(sent("direct/http1/new", l.uid, l.d+4700*time.Millisecond, l.d+20*sec), timeline.Refused, 0)
+			}
 		}, spec.Fail},
 		{"second: it was gone by then", twice, IgnoresSecondSignal(), func(s *scene) {
 			s.move(-13500*time.Millisecond, ofKind(timeline.ProcExit))

@@ -5,6 +5,7 @@ package assertions
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -13,7 +14,8 @@ import (
 
 // IgnoresSecondSignal judges that a second SIGTERM changes nothing: for P
 // after it the instance serves new connections, stays ready and does not leave,
-// and what is in flight at that instant or begun since completes.
+// and what is in flight at that instant or begun since completes. Where another
+// instance got one SIGTERM only, what that one does by itself is no harm of the second.
 func IgnoresSecondSignal() Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
@@ -30,6 +32,7 @@ func IgnoresSecondSignal() Check {
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
 			gap := watchGap(c.Timeline, "endpointslices")
+			own := oneSignal(c)
 			for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
 				if e.Attrs["what"] == secondSigterm && e.Attrs["error"] != "" {
 					g.doubt("a second SIGTERM was not sent to %s: %s", cmp.Or(e.Name, "any pod"), e.Attrs["error"])
@@ -46,15 +49,16 @@ func IgnoresSecondSignal() Check {
 					continue
 				}
 				seen++
-				to := at.At + c.P
-				g.span(at.At, to)
+				to := own.shut.cap(t, at.At+at.Err+c.P) - at.Err
+				serves := own.unserving.cap(t, at.At+c.P)
+				g.span(at.At, max(at.At, to))
 				before := g.failures()
 				fresh := g.accepts(c, t, at, "second SIGTERM", to)
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
 				later := g.completesSince(c, t, at, to, whole)
 				served := map[string]bool{} // by family, until the state at hand
 				for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
-					if s.at > at.At+at.Err && s.at <= to && !s.gone && !s.serving && served[s.family] {
+					if s.at > at.At+at.Err && s.at < serves && !s.gone && !s.serving && served[s.family] {
 						g.late(c, s.at, t.Name, "", "`serving` of its endpoint went false %s after the second SIGTERM", ms(s.at-at.At))
 					}
 					served[s.family] = s.serving
@@ -88,6 +92,58 @@ func IgnoresSecondSignal() Check {
 				fmt.Sprintf("%d of %s did harm; %d of %s failed", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
 		},
 	}
+}
+
+// ownEnds are what an instance did that got one SIGTERM only.
+type ownEnds struct {
+	unserving ownEnd // `serving` of its endpoint went false
+	shut      ownEnd // its listener was gone, or it was
+}
+
+// ownEnd is how long after its D that was, and by how much it may differ at another
+// instance of the system. 0: it did not, or there is no such instance.
+type ownEnd struct{ after, err time.Duration }
+
+// cap is an instant that another instance is judged until, or the one from which on it may do
+// the same by itself, where that is earlier.
+func (o ownEnd) cap(t Termination, until time.Duration) time.Duration {
+	if o.after == 0 {
+		return until
+	}
+	return min(until, t.Drain.At-t.Drain.Err+o.after-o.err)
+}
+
+// oneSignal tells what the last instance did that got one SIGTERM only, where others got
+// two (fixtures/disrupt). In older recordings each got two.
+func oneSignal(c Case) (own ownEnds) {
+	for _, t := range c.Terminations {
+		if slices.ContainsFunc(c.Timeline.EventsOf(timeline.Disruption, t.UID), func(e timeline.Event) bool { return e.Attrs["what"] == secondSigterm }) {
+			continue
+		}
+		from := t.Drain.At - t.Drain.Err
+		if _, gone, _ := listener(c, t, from); gone != 0 {
+			own.shut = ownEnd{gone - t.Drain.At, t.Drain.Err + atOnce} // dials see it, which come now and then
+		}
+		// A probe notices what two instances do at the same time after D at different ones, a
+		// period apart at most.
+		for _, life := range families(endpointStates(c.Timeline, t.UID, mainService)) {
+			at, _ := firstUnserving(life, from, 0)
+			if after := at - t.Drain.At; at != 0 && (own.unserving.after == 0 || after < own.unserving.after) {
+				own.unserving = ownEnd{after, t.Drain.Err + probePeriod(c)}
+			}
+		}
+	}
+	return own
+}
+
+// probePeriod is how far the looks of a readiness probe are apart; 0: nobody said.
+func probePeriod(c Case) time.Duration {
+	for _, e := range c.Timeline.EventsOf(timeline.Timers, "") {
+		if d, err := time.ParseDuration(e.Attrs["probe"]); err == nil {
+			return d
+		}
+	}
+	return 0
 }
 
 // completesSince judges the slow requests that were begun at an instance after

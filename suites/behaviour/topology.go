@@ -121,7 +121,8 @@ var (
 	ScaleToZero = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas}
 	// RestartProxies is ScaleToZero with kube-proxy replaced 2 s into it.
 	RestartProxies = disrupt.Disruption{Kind: disrupt.ScaleDown, Targets: Fallback.Replicas, Midway: disrupt.RestartProxy, After: 2 * time.Second}
-	// DeleteTwice is DeleteEach with a second SIGTERM 2 s after the deletion.
+	// DeleteTwice is DeleteEach with a second SIGTERM 2 s after the deletion, but for the
+	// last pod: what that one does, one SIGTERM does.
 	DeleteTwice = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true, Midway: disrupt.SigtermAgain, After: 2 * time.Second}
 	// EndBoth ends both instances of a gateway, one after the other.
 	EndBoth = disrupt.DeleteEach(Gated.Replicas)
