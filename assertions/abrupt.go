@@ -44,7 +44,6 @@ func SeesAbruptDeath() Check {
 			for _, e := range kills(c.Timeline) {
 				g.span(e.At, e.At+c.P)
 			}
-			g.finding.Cause = "The suite can't see a death on that path: its client retries, its traffic never reached the victim, or the kill did not kill. What such a stream says of other behaviours is worth nothing."
 			return g.conclude(
 				fmt.Sprintf("all streams saw the death (%d of %d)", len(keys), len(keys)),
 				fmt.Sprintf("streams that did not see the death: %d of %d", g.failures(), len(keys)))

@@ -20,6 +20,7 @@ func AcceptsAfterDrain() Check {
 	return Check{
 		Name:     "new connections to the instance itself in [D, D+P]",
 		Expected: "every new connection to the terminating pod in [D, D+P] is accepted and its request answered",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod in [D, D+P]", N: floorNew},
 			{Name: "per termination: requests on kept connections", N: 0, Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones"},
@@ -38,9 +39,8 @@ func AcceptsAfterDrain() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)
-			g.finding.Cause = "The process closes its listener, or leaves, when SIGTERM arrives. The pod's removal from the service network takes up to P: until then clients still dial it."
 			return g.conclude(
-				fmt.Sprintf("all %d new connections in the windows of %s were served", total, c.ends()),
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, c.ends()),
 				fmt.Sprintf("%d of %s failed within P of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), hit, c.ends()))
 		},
 	}

@@ -47,7 +47,6 @@ func AdminClosed() Check {
 				g.least(served, t.Name, in.served, floorServed)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The admin listener is bound to all addresses, mostly so that a preStop hook of the kubelet's reaches it; or its paths are served whatever the method is."
 			return g.conclude(
 				fmt.Sprintf("closed to others and to GET at each of %s", c.ends()),
 				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), c.ends()))

@@ -84,7 +84,6 @@ func AffinityMoves() Check {
 			}
 			g.needTerminations(c)
 			g.count("terminations of the pod that the client stuck to", stuck, 1)
-			g.finding.Cause = "The service network remembers the client's pod and does not ask whether it may still be used, or the EndpointSlices of the Service go on saying ready."
 			return g.conclude(
 				fmt.Sprintf("in %s the client had left its pod by T_endpoint + P: none of %d new connections reached it", plural(stuck, "termination", "terminations"), total),
 				plural(late, "new connection of the client reached, or was lost on the way to,", "new connections of the client reached, or were lost on the way to,")+" the terminating pod that it stuck to, later than P")

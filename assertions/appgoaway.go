@@ -73,7 +73,6 @@ func NothingLostAtGoAway() Check {
 			g.needTerminations(c)
 			g.unbegun(c.Timeline, taken)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), all, lost)
-			g.finding.Cause = "The proxy ends, with the connection on which it was told GOAWAY, the streams that it is to let end; or it passes the backend's end on to the client as one of its own."
 			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), c.ends())
 			if away > 0 {
 				passed += fmt.Sprintf("; %d more were refused as not processed", away)

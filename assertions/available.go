@@ -74,7 +74,6 @@ func ServesOnceReady() Check {
 				slowest = max(slowest, first-at)
 			}
 			g.count("new pods that became ready", ready, 2)
-			g.finding.Cause = "What writes the EndpointSlices, or stands in their place, takes a pod for ready only when its Deployment takes it for available. minReadySeconds paces the rollout; readiness alone decides about traffic."
 			return g.conclude(
 				fmt.Sprintf("each of %d new pods got new connections at most %s after it was ready", ready, ms(slowest)),
 				fmt.Sprintf("of %s, %d had no new connection within %s of being ready", plural(ready, "new pod", "new pods"), g.failures(), c.P))
@@ -133,7 +132,6 @@ func WaitsForAvailable() Check {
 				}
 			}
 			g.count("deletions of ready pods", judged, floor)
-			g.finding.Cause = "Whoever deletes the old pods takes a pod that is ready for one that is available, or does not wait for either: a controller of one's own, or a script beside the Deployment."
 			return g.conclude(
 				fmt.Sprintf("each of %d deletions came when enough of the other pods were available", judged),
 				fmt.Sprintf("%d of %s did not wait until enough of the other pods were available", g.failures(), plural(judged, "deletion", "deletions")))

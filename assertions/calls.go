@@ -68,6 +68,7 @@ func CallsSayTheirEnd() Check {
 	return Check{
 		Name:     what,
 		Expected: "each ends whole, its messages in sequence and its status OK, or with a status that says what happened: in trailers, by RST_STREAM, or by a GOAWAY before the connection's end",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{
 				Name: "per termination and kind of streaming call: in flight at D", N: floor,
@@ -114,7 +115,6 @@ func CallsSayTheirEnd() Check {
 			g.unbegun(c.Timeline, n.begun)
 			g.count("calls begun after D", begun, 0)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
-			g.finding.Cause = "The proxy, or the server, ends a stream as it ends any answer: by END_STREAM, with the trailers left out, or by the end of its process. What is a whole download to HTTP is a call to gRPC whose result nobody knows."
 			passed := fmt.Sprintf("of %d calls %d ended whole, and %d with a status that says why", n.all, n.whole, n.told)
 			if n.over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", n.over)

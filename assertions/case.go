@@ -106,6 +106,9 @@ type Check struct {
 	// Expected is what is accepted, in one sentence.
 	Expected string
 	Floors   []Floor
+	// Likely names what the recording shows that may have caused a failure, "" where it
+	// shows nothing; nil: it could show nothing that is not the failure itself.
+	Likely func(Case, spec.Finding) string
 	// Judge answers. It fills what it saw; Name and Expected are set by Run.
 	Judge func(Case) spec.Finding
 }
@@ -113,7 +116,10 @@ type Check struct {
 // Run puts the check to a case.
 func (k Check) Run(c Case) spec.Finding {
 	f := k.Judge(c)
-	f.Check, f.Expected = k.Name, k.Expected
+	f.Check, f.Expected, f.Cause = k.Name, k.Expected, ""
+	if f.Verdict == spec.Fail && k.Likely != nil {
+		f.Cause = k.Likely(c, f)
+	}
 	return f
 }
 

@@ -131,9 +131,8 @@ func DrainsInPlace() Check {
 			}
 			g.needComebacks(rs)
 			g.finding.Bounds = BoundsOf(len(rs), hit, all, lost)
-			g.finding.Cause = "The process leaves, or closes its listener, at SIGTERM: it drains no better than it would in a deletion."
 			return g.conclude(
-				fmt.Sprintf("all %d requests were served, over %s", all, plural(len(rs), "drain call", "drain calls")),
+				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s", all, plural(len(rs), "drain call", "drain calls")),
 				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "request", "requests"), hit, plural(len(rs), "drain call", "drain calls")))
 		},
 	}
@@ -188,7 +187,6 @@ func ComesBack() Check {
 			}
 			g.needComebacks(rs)
 			g.count("restarts", ready, 3)
-			g.finding.Cause = "The drain is remembered where a restart does not forget it: in a file on a volume, in a registry that the process reads at its start, or in the load balancer that was told and never told again."
 			return g.conclude(
 				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), all),
 				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s failed", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
@@ -284,7 +282,6 @@ func LivenessHolds() Check {
 				}
 			}
 			g.needComebacks(rs)
-			g.finding.Cause = "Liveness and readiness are one handler, or liveness asks whether the process is in its normal state: the kubelet then kills what is draining."
 			return g.conclude(
 				"liveness held through "+plural(len(rs), "drain", "drains"),
 				fmt.Sprintf("the kubelet saw liveness fail during %d of %s", failed, plural(len(rs), "drain", "drains")))

@@ -50,7 +50,6 @@ func LegalConditions() Check {
 			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
-			g.finding.Cause = "Whoever writes the EndpointSlices (the built-in controller, or one of your own for a Service without a selector) derives the conditions otherwise than the API defines them."
 			return g.conclude(
 				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(c.Terminations), "pod", "pods")),
 				plural(g.failures(), "illegal state or transition", "illegal states or transitions"))

@@ -30,6 +30,7 @@ func EveryWayDrains() Check {
 	return Check{
 		Name:     "the drain by each way out",
 		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, every request that was in flight at D ends whole, and it is given the same grace period and leaves by itself within it",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
 			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
@@ -83,9 +84,8 @@ func EveryWayDrains() Check {
 				}
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
-			g.finding.Cause = "The drain depends on one way out, such as a script around `kubectl drain` or a hook of the deployment tool, instead of on what all ways have in common: preStop and SIGTERM. Or a tool gives a grace period of its own, as `kubectl drain --grace-period` does."
 			return g.conclude(
-				fmt.Sprintf("all %d requests were served, over %s by %d ways", all, c.ends(), len(ways)),
+				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s by %d ways", all, c.ends(), len(ways)),
 				fmt.Sprintf("%d of %s went wrong; %d of %s failed", hit, c.ends(), lost, plural(all, "request", "requests")))
 		},
 	}
@@ -186,7 +186,6 @@ func HonoursBudget() Check {
 			}
 			g.count("evictions carried out", done, 1)
 			g.count("evictions refused", refused, 1)
-			g.finding.Cause = "Whoever takes the pod away deletes it instead of evicting it: a DELETE does not ask the PodDisruptionBudget. `kubectl drain --disable-eviction` and home-made scripts do that."
 			return g.conclude(
 				fmt.Sprintf("carried out as the budget allowed: %s; refused: %d", plural(done, "eviction", "evictions"), refused),
 				fmt.Sprintf("%d of %s broke the budget", g.failures(), plural(done, "eviction", "evictions")))
@@ -229,6 +228,7 @@ func ServiceLosesNothing() Check {
 	return Check{
 		Name:     "requests through the Service while pods are ended",
 		Expected: "no request through the Service fails, from the first disruption to the last exit + P",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
 			{Name: "per termination: requests on reused connections offered from D to exit + P", N: floorPer},
@@ -268,7 +268,6 @@ func ServiceLosesNothing() Check {
 				g.least("requests on reused connections offered from D to exit + P", t.Name, reused, floorPer)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
-			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."
 			return g.conclude(
 				fmt.Sprintf("0 of %d requests failed over %s", sent, c.ends()),
 				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), c.ends()))

@@ -32,6 +32,7 @@ func LosesOnlyOverlong() Check {
 	return Check{
 		Name:     "work and exit when the grace period does not suffice",
 		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and a request fails only if it was in flight then, had longer to go, and is longer than the grace period",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests that are longer than a grace period can only be had at a low rate: rate times the seconds in which one can be begun that outlives the pod, from its length before K until the listener closes"},
 			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
@@ -104,7 +105,6 @@ func LosesOnlyOverlong() Check {
 			g.needTerminations(c)
 			g.count("requests lost at K", due, 1)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
-			g.finding.Cause = "The process gives work up before it has to: it cuts at SIGTERM, or exits while requests are in flight. Or, where it stays for too long, the kubelet did not kill it at the end of the grace period."
 			return g.conclude(
 				fmt.Sprintf("lost at K: %s, longer than the grace period; the other %d ended whole", plural(due, "request", "requests"), total-due),
 				both(lost, fmt.Sprintf("%d of %s failed that need not have, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
@@ -181,7 +181,6 @@ func SparesSiblings() Check {
 				}
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "Something is shared between the pod that was killed and the others: a connection pool that hands out dead connections, a proxy that still sends to it, or endpoints that still list it."
 			return g.conclude(
 				fmt.Sprintf("none of %d requests elsewhere failed", total),
 				fmt.Sprintf("%d of %s elsewhere failed", lost, plural(total, "request", "requests")))
@@ -237,7 +236,6 @@ func EndpointGoes() Check {
 			}
 			g.needTerminations(c)
 			g.count("endpoints seen to terminate", seen, 1)
-			g.finding.Cause = "Whoever writes the EndpointSlices goes by a state of its own instead of the pods', or has fallen behind."
 			return g.conclude(
 				plural(seen, "endpoint was", "endpoints were")+" gone in the end",
 				fmt.Sprintf("%d of %s stayed behind", g.failures(), plural(all, "endpoint", "endpoints")))

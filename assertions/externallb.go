@@ -22,6 +22,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 	return Check{
 		Name:     "the load balancer in front, and the listener",
 		Expected: fmt.Sprintf("the load balancer, which takes an instance out after %d bad answers %s apart, does so before the instance's listener goes, and no new connection through it is lost", threshold, period),
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			perTermination(offers, floorPer),
 			{Name: "per termination: " + after, N: floorAfter, Reason: fmt.Sprintf("only until it has noticed: about %s at the rate of the path, shared by the instances", notices)},
@@ -66,7 +67,6 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
-			g.finding.Cause = "The listener goes when the health does, or a moment later: the load balancer, which looks now and then and believes a bad answer only when it was repeated, goes on sending connections to a closed door."
 			return g.conclude(
 				fmt.Sprintf("it had taken each out before its listener went; 0 of %s through it were lost", plural(all, "new connection", "new connections")),
 				fmt.Sprintf("%d of %s left before it was taken out, or lost what came: %d of %s", hit, plural(len(c.Terminations), "instance", "instances"), lost, plural(all, "new connection", "new connections")))

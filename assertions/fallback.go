@@ -56,7 +56,6 @@ func FallsBack() Check {
 				g.countOf(way.String(), "new connections offered after T_endpoint + P, while all pods served", after, floorAfter)
 			}
 			g.policies(c, w)
-			g.finding.Cause = "kube-proxy, or what stands in for it, was not told of the terminating endpoints, or does not fall back on them: a controller that removes an endpoint from its slice at the deletion, or a service network that reads `ready` alone."
 			return g.conclude(
 				fmt.Sprintf("all %d new connections were served while nothing but terminating pods was left", all),
 				fmt.Sprintf("%d of %s failed while terminating pods served", lost, plural(all, "new connection", "new connections")))
@@ -159,7 +158,6 @@ func NeverUnready() Check {
 					g.doubt("%s did not go on accepting: of a pod that is dead nothing can be shown", t.Name)
 				}
 			}
-			g.finding.Cause = "The EndpointSlices go on saying `serving` of a terminating pod whose readiness has failed, or the service network falls back on endpoints without looking at `serving`."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a pod that said it did not serve", all),
 				fmt.Sprintf("%d of %s reached a pod that said it did not serve", reached, plural(all, "new connection", "new connections")))
@@ -218,7 +216,6 @@ func NodeLeavesBalancer() Check {
 				g.least("answers of 503 while the node port served", node, said, floorSaid)
 				g.least("new connections that the node port served meanwhile", node, served, floorServed)
 			}
-			g.finding.Cause = "The slices don't say that the endpoints terminate, or kube-proxy (or what stands in for it) counts terminating endpoints among the ready ones: then the load balancer goes on sending to the node until connections fail."
 			return g.conclude(
 				"the health check node port said 503 and the node port served",
 				fmt.Sprintf("the health check node port said 200 %s while all endpoints of its node terminated", plural(wrong, "time", "times")))

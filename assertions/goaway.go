@@ -23,7 +23,7 @@ func SendsGoAway() Check {
 		"HTTP/2 connections that the draining server ends",
 		"a GOAWAY comes on each connection before it is closed or reset",
 		"HTTP/2 connections that got a GOAWAY or were ended",
-		"The process closes its sockets, or leaves them to its kernel: the client can't know which of its requests were processed.",
+		"kept HTTP/2 connections with requests", "; of silent ones another rule speaks",
 		connectionsTo, func(k connection) bool { return !k.pooled() })
 }
 
@@ -33,14 +33,16 @@ func IdleGetsGoAway() Check {
 		"silent HTTP/2 connections that stood at D",
 		"a GOAWAY comes on each silent connection too, before it is closed or reset",
 		"silent HTTP/2 connections that got a GOAWAY or were ended",
-		"The server sends GOAWAY along with its next answer only: a connection without a request hears nothing until it is cut, and a client may use it in just that moment.",
+		"silent HTTP/2 connections that stood at D", "",
 		standing, connection.pooled)
 }
 
-// goAwayFirst judges the connections that are not another rule's.
-func goAwayFirst(name, expected, what, cause string, of func(Case, Termination, []string) []connection, anothers func(connection) bool) Check {
+// goAwayFirst judges the connections that are not another rule's: kind says which these are,
+// and others which are not.
+func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []string) []connection, anothers func(connection) bool) Check {
 	return Check{
 		Name: name, Expected: expected,
+		Likely: earlyEnd,
 		Floors: []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -60,10 +62,9 @@ func goAwayFirst(name, expected, what, cause string, of func(Case, Termination, 
 				g.against(t, k.left(end.At), k.last().ID, "%s ended by %s without a GOAWAY", k, whose[end.Kind])
 				return true
 			})
-			g.finding.Cause = cause
 			return g.conclude(
-				fmt.Sprintf("all %d connections got a GOAWAY first", total),
-				fmt.Sprintf("%d of %s ended without a GOAWAY", mute, plural(total, "connection was", "connections were")))
+				fmt.Sprintf("all %d %s that it told or ended got a GOAWAY first%s", total, kind, others),
+				fmt.Sprintf("%d of %d %s that it told or ended got no GOAWAY%s", mute, total, kind, others))
 		},
 	}
 }
@@ -94,9 +95,8 @@ func FirstGoAwayMax() Check {
 				}
 				return true
 			})
-			g.finding.Cause = "The server shuts down in one phase: its only GOAWAY names the last stream that it has seen, and what the client has sent meanwhile is lost to it."
 			return g.conclude(
-				fmt.Sprintf("the first GOAWAY said 2^31-1 and NO_ERROR on all %d connections", total),
+				fmt.Sprintf("the first GOAWAY said 2^31-1 and NO_ERROR on all %d HTTP/2 connections that stood at D and got one", total),
 				fmt.Sprintf("the first GOAWAY was another one on %d of %s", wrong, plural(total, "connection", "connections")))
 		},
 	}
@@ -122,6 +122,7 @@ func FinalGoAway() Check {
 	return Check{
 		Name:     "the GOAWAY after the first one",
 		Expected: "before the server ends the connection, and at least a round trip after the first GOAWAY, another one names the real last stream ID",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			perTermination(what, fewConnections),
 			{Name: distant, N: 1, Reason: "clients that share their connections have one or two to each instance"},
@@ -149,13 +150,12 @@ func FinalGoAway() Check {
 				return known
 			})
 			g.count(distant, far, 1)
-			g.finding.Cause = "The server closes when it has no stream left and says no more: a client whose request crossed the close can't know that it was never seen. Or it says both at once, and what is on its way is above the second."
 			pings := ""
 			if asked > 0 {
 				pings = fmt.Sprintf("; on %d of them a PING followed the first, and the client answered within %s", asked, ms(slowest))
 			}
 			return g.conclude(
-				fmt.Sprintf("a second GOAWAY named the real last stream ID on all %d connections", total)+pings,
+				fmt.Sprintf("a second GOAWAY named the real last stream ID on all %d HTTP/2 connections whose first one said 2^31-1 and whose second one or end was seen", total)+pings,
 				fmt.Sprintf("on %d of %s it was missing, too early or no real one", wrong, plural(total, "connection", "connections"))+pings)
 		},
 	}

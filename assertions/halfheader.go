@@ -24,6 +24,7 @@ func AnswersHalfHeaders() Check {
 	return Check{
 		Name:     "requests that come late on connections of before D",
 		Expected: "each request is answered whole (also by 408 or 503), or its connection is closed without a byte and no backend has begun it",
+		Likely:   earlyEnd,
 		Floors:   []Floor{perTermination(what, fewConnections), perTermination(mutely, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -68,7 +69,6 @@ func AnswersHalfHeaders() Check {
 			case closed > 0:
 				g.unbegun(c.Timeline, begun)
 			}
-			g.finding.Cause = "The server takes a connection with half a header, or with none so far, for idle, or for a request in flight, and not for what it is: it passes the request on when it comes, and closes the connection meanwhile."
 			return g.conclude(
 				fmt.Sprintf("%d of %d were answered, and %d closed without a byte", total-closed, total, closed),
 				fmt.Sprintf("%d of %s ended in between", wrong, plural(total, "request", "requests")))

@@ -53,7 +53,6 @@ func HealthFailsFirst() Check {
 				}
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "Health follows the listener instead of going before it, so that the balancer sends connections into a closed door; or one answer serves for both probes, and the kubelet restarts what drains."
 			return g.conclude(
 				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", c.ends()),
 				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), c.ends()))

@@ -28,6 +28,7 @@ func SaysClose() Check {
 	return Check{
 		Name:     "the last answer on connections that the server closes",
 		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not",
+		Likely:   earlyEnd,
 		Floors:   []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -77,7 +78,6 @@ func SaysClose() Check {
 				g.least(what, t.Name, judged, fewConnections)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The server knows that it will close, and does not say so: a client that keeps its connections learns of it by a request that fails."
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
 			if early > 0 {
 				passed += fmt.Sprintf("; on %d more the last one was begun while new connections were still accepted, and need not: they stood until then", early)
@@ -144,9 +144,8 @@ func ClosesAfterSaying() Check {
 			})
 			open := g.failures()
 			sent := g.behindClose(c, behind)
-			g.finding.Cause = "The header is set, and the connection kept as before: clients that wait for the close hold it, and with it the drain; and what they had sent ahead is run although they were told that it would not be, so that they send it again."
 			return g.conclude(
-				fmt.Sprintf("all %d were closed in time, and none of the %d requests behind such an answer was processed", total, sent),
+				fmt.Sprintf("all %d connections on which it said Connection: close, and whose end was seen, were closed in time, and none of the %d requests behind such an answer was processed", total, sent),
 				fmt.Sprintf("%d of %s, and %d of %s", open, plural(total, "connection was not closed in time", "connections were not closed in time"),
 					g.failures()-open, plural(sent, "request behind such an answer was processed", "requests behind such an answer were processed")))
 		},

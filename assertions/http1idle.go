@@ -25,6 +25,7 @@ func ClosesIdleFirst() Check {
 	return Check{
 		Name:     "idle HTTP/1.1 connections that stood at D",
 		Expected: "each is closed, by FIN or by close_notify and FIN, before the process goes, and no request that was on its way is lost by it",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			perTermination(seen, floor),
 			{Name: "per termination: " + distant, N: floor, Reason: "without delay no request is on its way for long enough to be hit: the race is invisible, not absent"},
@@ -76,9 +77,8 @@ func ClosesIdleFirst() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sent, lost), lost)
-			g.finding.Cause = "The server ends idle connections at once when its drain begins, or leaves them to the end of its process, and resets them with it: a request that the client has just sent on one meets a closed socket. To keep them until their next request, and say Connection: close in its answer, loses none."
 			return g.conclude(
-				fmt.Sprintf("all %d idle connections were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
+				fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
 				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
 		},
 	}

@@ -19,6 +19,7 @@ func CompletesInflight() Check {
 	return Check{
 		Name:     "requests in flight at D",
 		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the backends' own ledger says so too",
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination and kind of request: in flight at D", N: floor,
 			Reason: atOneInstant + ": 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
@@ -41,9 +42,8 @@ func CompletesInflight() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
-			g.finding.Cause = "The process exits, or force-closes its connections, without waiting for the requests that it is working on."
 			return g.conclude(
-				fmt.Sprintf("all %d requests in flight at D ended whole", total),
+				fmt.Sprintf("all %d slow requests that the instances themselves had in hand at D ended whole", total),
 				fmt.Sprintf("%d of %s in flight at D failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()))
 		},
 	}

@@ -61,8 +61,7 @@ func Lingers() Check {
 			if cut > 0 {
 				g.unfinished(c.Timeline, whole)
 			}
-			g.finding.Cause = "The server closes its socket while bytes of the client are unread in it, or on their way: its kernel answers with an RST, which can take the answer from the client's buffer. Half-close, read to the client's FIN, then close."
-			passed := fmt.Sprintf("all %d ended by FIN or close_notify, %d of them under what the client was sending", total, sending)
+			passed := fmt.Sprintf("all %d connections that it ended after an answer with Connection: close ended by FIN or close_notify, %d of them under what the client was sending", total, sending)
 			if cut > 0 {
 				passed += fmt.Sprintf("; %s, which is no close", plural(cut, "answer was cut in the middle", "answers were cut in the middle"))
 			}

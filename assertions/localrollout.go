@@ -73,7 +73,6 @@ func LocalRollout(period time.Duration, threshold int) Check {
 			}
 			g.count("terminations that left their node without a ready pod, as its health check port said", bare, 1)
 			g.count("new connections that a terminating pod served after its node's health check port had failed", fallback, floorFallback)
-			g.finding.Cause = "A node whose only pod terminates drops what the load balancer still sends to it: the EndpointSlices no longer hold the pod, or whoever routes by them does not fall back to endpoints that terminate and serve. Or the pod stops accepting before the load balancer has noticed."
 			passed, broken := l.words(c)
 			if dropped > 0 {
 				broken += fmt.Sprintf(", and %s until TCP asked again", plural(dropped, "new connection met nobody", "new connections met nobody"))

@@ -28,6 +28,7 @@ func HoldsMinimum() Check {
 	return Check{
 		Name:     "the minimum after D",
 		Expected: fmt.Sprintf("the instance accepts for its minimum drain at least, also without any connection, and leaves when it has had none for %s in all after that", leavesWithin),
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per termination: " + fresh, N: floorNew},
 			{Name: empty, N: 1, Reason: "an instance that always has a connection can't show that it waits without one"},
@@ -54,7 +55,6 @@ func HoldsMinimum() Check {
 			}
 			g.needTerminations(c)
 			g.count(empty, without, 1)
-			g.finding.Cause = "The instance stops when the last connection has gone, or at once where there is none, and does not wait for its minimum; or it stays to its deadline although nobody is left."
 			return g.conclude(
 				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", c.ends(), without),
 				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), c.ends()))

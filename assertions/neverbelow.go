@@ -68,7 +68,6 @@ func NeverBelow(unavailable int) Check {
 					break
 				}
 			}
-			g.finding.Cause = "The Deployment's strategy allows more than the capacity plan does (the default is 25% unavailable), pods lose their readiness under the load of those that are gone, or something beside the rollout deletes pods."
 			broken := fmt.Sprintf("at times only %s ready, and %d were promised", plural(fewest, "pod was", "pods were"), promised(r.begin))
 			if !dipped {
 				broken = fmt.Sprintf("the Deployment lets more pods be unavailable than was promised; as it went, never fewer than %s ready", plural(fewest, "pod was", "pods were"))

@@ -15,6 +15,7 @@ func LeavesWithItsNode() Check {
 	return Check{
 		Name:     "the end by a node's shutdown",
 		Expected: "the shutdown ends the pod without a deletion; its process drains, and leaves by itself, with exit code 0 or SIGTERM's own 143, before the node's time is over",
+		Likely:   earlyEnd,
 		Floors:   []Floor{{Name: "pods that the shutdown ended", N: 1, Reason: "one node is shut down, and one pod on it is enough: the drain itself is counted in requests by the other checks"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -48,7 +49,6 @@ func LeavesWithItsNode() Check {
 				}
 			}
 			g.count("pods that the shutdown ended", len(ended), 1)
-			g.finding.Cause = "The drain takes longer than the node's time, which for ordinary pods is the kubelet's shutdownGracePeriod minus its shutdownGracePeriodCriticalPods. A longer grace period of the pod does not extend it. Or the process does not drain at SIGTERM."
 			return g.conclude(
 				plural(len(ended), "pod", "pods")+" drained and left without a deletion and without being killed",
 				fmt.Sprintf("%d of %s did not leave in order", g.failures(), plural(len(ended), "pod", "pods")))

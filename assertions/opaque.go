@@ -55,6 +55,7 @@ func CarriesOpaque() Check {
 	return Check{
 		Name:     what + ", and after it",
 		Expected: "every byte reaches the other side as it was sent, until the stream ends by itself or the instance's deadline comes",
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination: " + what, N: floor,
 			Reason: atOneInstant,
@@ -99,8 +100,7 @@ func CarriesOpaque() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, lost), lost)
-			g.finding.Cause = "The drain counts requests, and an opaque stream is none: it is cut when the drain begins, or when the last request has ended."
-			text := fmt.Sprintf("all %d came through byte for byte", total)
+			text := fmt.Sprintf("all %d opaque streams under way from D on came through byte for byte", total)
 			if over > 0 {
 				text += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)
 			}
@@ -135,6 +135,7 @@ func PassesHalfClose() Check {
 	return Check{
 		Name:     what,
 		Expected: "the client's FIN reaches the server, what the server says behind it reaches the client, and the server's FIN too",
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination: " + what, N: floor,
 			Reason: "a stream is half-closed once, and there are few of them",
@@ -166,9 +167,8 @@ func PassesHalfClose() Check {
 				g.least(what, t.Name, judged, floor)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "A FIN of one side is taken for the end of the connection: both sockets are closed, and what was on its way the other way is lost. Or the FIN is swallowed, and the server waits for more."
 			return g.conclude(
-				fmt.Sprintf("all %d were ended by each side for itself", total),
+				fmt.Sprintf("all %d opaque streams whose client ended its half after D were ended by each side for itself", total),
 				fmt.Sprintf("%d of %s lost what came behind its client's FIN", lost, plural(total, "opaque stream", "opaque streams")))
 		},
 	}
@@ -186,6 +186,7 @@ func PassesServersEnd() Check {
 	return Check{
 		Name:     what,
 		Expected: "the server's FIN reaches the client before the client ends its own half, and what the client says meanwhile reaches the server, and the client's FIN too",
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination: " + what, N: floor,
 			Reason: "a stream is half-closed once, and there are few of them",
@@ -235,9 +236,8 @@ func PassesServersEnd() Check {
 				g.least(what, t.Name, judged, floor)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "A FIN of the server is taken for the end of the connection, and what its client still has to say is thrown away. Or the FIN is held back until the client has ended too."
 			return g.conclude(
-				fmt.Sprintf("all %d were heard to their end", total),
+				fmt.Sprintf("all %d opaque streams whose server ended its half after D were heard to their end", total),
 				fmt.Sprintf("%d of %s not heard to their end, or heard of the server's too late", lost, plural(total, "opaque stream was", "opaque streams were")))
 		},
 	}
@@ -301,6 +301,7 @@ func ServerSpeaksFirst() Check {
 	return Check{
 		Name:     "when " + what + " hear their server",
 		Expected: fmt.Sprintf("what the server says first is there within %s after the connection, although its client has not said a word", greetsWithin),
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination: " + what, N: floor,
 			Reason: "a stream takes seconds, so that there are few of them: one that waits for its client always does",
@@ -335,9 +336,8 @@ func ServerSpeaksFirst() Check {
 				g.least(what, t.Name, judged, floor)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The proxy reads the client's first bytes to know the protocol, and connects to the backend only then, or when it has waited for long enough."
 			return g.conclude(
-				fmt.Sprintf("all %d heard their server within %s", total, ms(longest)),
+				fmt.Sprintf("all %d opaque streams that began after D heard their server within %s", total, ms(longest)),
 				fmt.Sprintf("%d of %s kept from their server", held, plural(total, "opaque stream was", "opaque streams were")))
 		},
 	}

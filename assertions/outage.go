@@ -62,6 +62,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 	return Check{
 		Name:     "the drain, and the Service, while the API server is away",
 		Expected: fmt.Sprintf("until D + %s the terminating pod goes on serving; what is in flight ends whole; the process leaves by itself between then and K, with exit code 0 or SIGTERM's own 143; and no request through the Service fails", accepts),
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
 			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
@@ -103,7 +104,6 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			fresh, reused := offered(c.Timeline, o.down, end)
 			g.count("new connections offered to the Service from the outage on", fresh, 200)
 			g.count("requests on reused connections offered to the Service from the outage on", reused, 200)
-			g.finding.Cause = "The pod, or what routes to it, asks the API server in the middle of its drain and gives up when nobody answers; or the drain was never one: the process leaves, or closes its listener, at SIGTERM."
 			return g.conclude(
 				fmt.Sprintf("the API server was away for %s; %s at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), plural(direct, "request", "requests"), sent),
 				fmt.Sprintf("%s of the drain while the API server was away for %s", plural(g.failures(), "thing went wrong", "things went wrong"), ms(o.back-o.down)))

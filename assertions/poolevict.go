@@ -76,7 +76,6 @@ func EvictsPool() Check {
 				g.least(looks, t.Name, after, 1)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The pool closes a connection when it next wants to use it, or after its idle time, and nobody wants one to a backend that is gone: sockets and memory leak with each roll-out."
 			passed := fmt.Sprintf("none of %d sockets that stood at D was left", total)
 			if longest > 0 {
 				passed += fmt.Sprintf("; the last one was seen at exit + %s", ms(longest))

@@ -64,7 +64,6 @@ func nothingAsked(name, ended, ends string, floor Floor, ways ...farewell) Check
 				g.least(ended, t.Name, of, floor.N)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The pool looks at a connection only when it writes on it, or hands out one that it has read the end of: what is not safe to send again is lost, or run twice."
 			return g.conclude(
 				fmt.Sprintf("nothing was asked on %d connections after their end was known%s", total, crossings(crossed)),
 				fmt.Sprintf("on %d of %s a request came after the end", g.failures(), plural(total, "connection", "connections")))
@@ -109,7 +108,6 @@ func ObeysGoAway() Check {
 				g.least(offered, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The client part of the proxy takes GOAWAY for a word to its user, and goes on with the connection that it has."
 			return g.conclude(
 				fmt.Sprintf("no stream was opened on %s after the GOAWAY was read%s", plural(total, "connection", "connections"), crossings(crossed)),
 				fmt.Sprintf("on %d of %s a stream was opened after the GOAWAY was read", g.failures(), plural(total, "connection", "connections")))

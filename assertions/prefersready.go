@@ -86,7 +86,6 @@ func PrefersReady() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
-			g.finding.Cause = "kube-proxy (or what stands in for it) has not seen the endpoint's `ready: false`, or ignores it: a lagging watch, a starved node, or EndpointSlices that go on saying ready."
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
 				fmt.Sprintf("%s a terminating pod later than P, at %d of %s",

@@ -113,7 +113,6 @@ func HookEndsInSigterm() Check {
 			}
 			g.needTerminations(c)
 			g.count("hooks that failed", failed, 3)
-			g.finding.Cause = "The kubelet calls the hook first and sends SIGTERM when it has ended, however it ended. A hook that never arrives is mostly one on a port or path that nobody serves; a process that ends without a SIGTERM was ended by its own hook."
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
 				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
@@ -128,6 +127,7 @@ func AcceptsThroughHook() Check {
 	return Check{
 		Name:     "new connections to the instance itself from the hook on",
 		Expected: "every new connection to the pod from the start of its preStop hook until both the hook and P after D are over is accepted, and its request answered",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: "per termination: new connections dialled at the pod from the hook on", N: floorNew},
 			keptUncounted("per termination"),
@@ -152,9 +152,8 @@ func AcceptsThroughHook() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
-			g.finding.Cause = "The process closes its listener in the hook, or leaves at the SIGTERM behind it because it takes the hook for its whole drain."
 			return g.conclude(
-				fmt.Sprintf("all %d new connections from the hook on were served, in %s", all, c.ends()),
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, c.ends()),
 				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), hit, c.ends()))
 		},
 	}
@@ -167,6 +166,7 @@ func FinishesBeforeKill() Check {
 	return Check{
 		Name:     "work and exit against K",
 		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0 or SIGTERM's own 143, before the grace period ends (counted from the deletion, the hook's time included)",
+		Likely:   earlyEnd,
 		Floors: []Floor{{
 			Name: "per termination and kind of request: under way during the drain", N: floor,
 			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",
@@ -212,9 +212,8 @@ func FinishesBeforeKill() Check {
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
-			g.finding.Cause = "The drain is planned as if it had the whole grace period, but the clock runs from the deletion: what the preStop hook took is gone. The kubelet then kills in the middle of the work (exit code 137)."
 			return g.conclude(
-				fmt.Sprintf("all %d requests that were under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
+				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
 				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
 					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(c.Terminations), "process", "processes"))))
 		},

@@ -103,7 +103,6 @@ func SurvivesProxyRestart() Check {
 			g.count("requests on the stream of kept connections, since the first restart", kept, floorKept)
 			g.count("new connections after the last successor was ready + P", after, floorAfter)
 			g.count("new connections turned away after T(serving=false) + P", away, floorAway)
-			g.finding.Cause = "kube-proxy came up and wrote rules before it had seen all EndpointSlices, or only its predecessor knew of the terminating endpoints: they are missing from the EndpointSlices, or the proxy keeps a list of its own."
 			return g.conclude(
 				fmt.Sprintf("none of %d requests was lost while %s replaced", all, plural(len(rs), "kube-proxy was", "kube-proxies were")),
 				fmt.Sprintf("%d of %s failed while terminating pods served", lost, plural(all, "request", "requests")))

@@ -59,7 +59,6 @@ func StaysPublished() Check {
 			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
-			g.finding.Cause = "Whoever writes the EndpointSlices does not look at the Service's publishNotReadyAddresses."
 			return g.conclude(
 				"ready stayed true in "+c.ends(),
 				fmt.Sprintf("ready was false, or the endpoint went before its pod, %s", plural(g.failures(), "time", "times")))
@@ -116,7 +115,6 @@ func ReachesPublished() Check {
 				g.late(c, last, pathPublishing, "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
 			}
 			g.count("new connections offered while a terminating pod accepted and was not ready", unready, floor)
-			g.finding.Cause = "The EndpointSlices of the Service say that the terminating endpoint is not ready, or the service network leaves terminating endpoints out whatever `ready` says."
 			return g.conclude(
 				fmt.Sprintf("%d of %d new connections reached the terminating pods, and %d of %d those that were not ready any more", reached, total, met, unready),
 				fmt.Sprintf("the terminating pods' addresses were no longer given, in %s of time", plural(g.failures(), "stretch", "stretches")))
@@ -223,7 +221,6 @@ func NamesPublished() Check {
 				g.least("answers of the plain name without the address, while the pod ran", t.Name, dropped, floorDropped)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The EndpointSlices say ready where they should not, or do not where they should; or the name server keeps answers for longer than their TTL."
 			return g.conclude(
 				fmt.Sprintf("the publishing name kept the address, and the plain one gave it for at most %s after T_endpoint", ms(worst)),
 				fmt.Sprintf("%s a published address, %d gave a terminating pod's for longer than TTL + P", plural(missing, "answer lacked", "answers lacked"), stale))

@@ -65,7 +65,6 @@ func PushDrainsNothing() Check {
 			g.count("requests on reused connections offered to the Service in [first push, last push + P]", reused, floorPer)
 			kept := g.keptConns(c, first, last, end)
 			g.count("kept connections followed", kept, floorConns)
-			g.finding.Cause = "Whoever takes the configuration in restarts, or swaps its listeners, even if nothing in it has changed: a field that is written anew at each push (a timestamp, a hash, the order of a list) in the pod template, or a proxy that takes every push for a change."
 			return g.conclude(
 				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections", len(pushes), sent, kept),
 				fmt.Sprintf("%s had %s", plural(len(pushes), "push that changed nothing", "pushes that changed nothing"), plural(g.failures(), "effect", "effects")))

@@ -65,7 +65,6 @@ func ReplaysSafely() Check {
 				g.least(offered, t.Name, n, 200)
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "The proxy takes a connection that broke for one on which nothing was done, and sends the request to the next backend: an order is placed twice."
 			return g.conclude(
 				fmt.Sprintf("of %d POSTs none was run twice; %d had been begun when their connection broke, and the clients of %d of these were told of an error", len(sent), total, refused),
 				fmt.Sprintf("%d of %s more than once", g.failures(), plural(len(sent), "POST was run", "POSTs were run")))

@@ -21,6 +21,7 @@ func IgnoresSecondSignal() Check {
 	return Check{
 		Name:     "P after a second SIGTERM",
 		Expected: "for P after a second SIGTERM the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
+		Likely:   earlyEndBehindSecond,
 		Floors: []Floor{
 			{Name: "second SIGTERMs", N: 1, Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged"},
 			{Name: "per second SIGTERM: new connections dialled at the pod within P of it", N: floorNew},
@@ -86,7 +87,6 @@ func IgnoresSecondSignal() Check {
 			g.needTerminations(c)
 			g.count("second SIGTERMs", seen, 1)
 			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
-			g.finding.Cause = "The process takes a second SIGTERM for impatience and exits, as many frameworks do with a second Ctrl-C; or its signal handler is removed after the first, and the default action kills it."
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
 				fmt.Sprintf("%d of %s did harm; %d of %s failed", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))

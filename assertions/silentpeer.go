@@ -48,9 +48,8 @@ func ClosesSilent() Check {
 				}
 				return true
 			})
-			g.finding.Cause = "The drain waits for all connections, and a connection that never had a request is none of those that it knows how to end: it stands until its own timeout, or until the deadline, and the process with it."
 			return g.conclude(
-				fmt.Sprintf("all %d were closed in time", total),
+				fmt.Sprintf("all %d silent connections that stood at D, and that it ended, were closed in time", total),
 				fmt.Sprintf("%d of %s left open", left, plural(total, "silent connection was", "silent connections were")))
 		},
 	}

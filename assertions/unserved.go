@@ -69,8 +69,7 @@ func Claimed(c Case, key string, features []spec.Feature) (spec.Finding, bool) {
 	}
 	f := g.finding
 	f.Check, f.Verdict = "claimed", spec.Fail
-	f.Expected = "the system serves what it claims to (features: " + strings.Join(names, ", ") + ")"
+	f.Expected = "the system serves what it claims to (features: " + strings.Join(names, ", ") + "); what it does not claim is skipped"
 	f.Actual = fmt.Sprintf("%s: none of %d requests was served in %s, while nothing was disturbed and other traffic was served", key, n, ms(f.Window.To-f.Window.From))
-	f.Cause = "The port listens for another protocol, the feature is off in this configuration, or the route to the backends is missing. If the system does not have the feature, take it out of `features`: what is not claimed is skipped."
 	return f, true
 }

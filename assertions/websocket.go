@@ -59,6 +59,7 @@ func WebSocketsSurvive() Check {
 	return Check{
 		Name:     "WebSockets of an instance that drains",
 		Expected: fmt.Sprintf("each lives until its client closes it, or is closed by a close frame that says %s; none ends without a close frame before the deadline", codes),
+		Likely:   earlyEnd,
 		Floors:   []Floor{perTermination(what, fewConnections)},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -104,7 +105,6 @@ func WebSocketsSurvive() Check {
 			g.needTerminations(c)
 			total := old.all + fresh.all
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, old.lost+fresh.lost)
-			g.finding.Cause = "To the server an upgraded connection is a request that never ends, or none at all (a hijacked one): its shutdown closes the socket with its listener, or exits without it."
 			passed := fmt.Sprintf("all %s that stood at D and all %d that were accepted after it lived until their clients closed them", plural(old.all, "WebSocket", "WebSockets"), fresh.all)
 			if told > 0 {
 				passed = fmt.Sprintf("of %s that stood at D and %d that were accepted after it %d lived until their clients closed them, and %d were told %s", plural(old.all, "WebSocket", "WebSockets"), fresh.all, total-told, told, codes)

@@ -29,6 +29,7 @@ func zeroFailed(path, way string, floorAttempts int) Check {
 	return Check{
 		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
+		Likely:   earlyEnd,
 		Floors: []Floor{
 			{Name: attempts, N: floorAttempts, Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3)},
 			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
@@ -38,7 +39,6 @@ func zeroFailed(path, way string, floorAttempts int) Check {
 			var g gather
 			l := g.losses(c, path, floorPer)
 			g.count(attempts, l.attempts, floorAttempts)
-			g.finding.Cause = "A pod stops serving before the service network has stopped sending to it, or cuts what it was working on."
 			return g.conclude(l.words(c))
 		},
 	}
@@ -134,7 +134,6 @@ func NothingTwice() Check {
 			if len(c.Timeline.Samples) > 0 {
 				g.span(c.Timeline.Samples[0].Start, c.Timeline.Samples[len(c.Timeline.Samples)-1].End)
 			}
-			g.finding.Cause = "Something between the client and the backend replays requests."
 			passed := fmt.Sprintf("clients and backends agree on all %d answered requests", r.Answered)
 			if r.Repeated > 0 {
 				passed += fmt.Sprintf("; %s more than once, as an idempotent request may be", plural(r.Repeated, "was done", "were done"))

@@ -165,9 +165,8 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 		for k, c := range f.Culprits[:min(shown, len(f.Culprits))] {
 			line(fmt.Sprintf("Culprit %d of %d", k+1, len(f.Culprits)+f.MoreCulprits), fmt.Sprintf("%+.3fs %s %s", c.At.Seconds(), c.Target, c.Text))
 		}
-		line("Cause", f.Cause)
+		line("Likely", f.Cause)
 	}
-	line("Usually", x.Causes)
 	line("Fix", x.Fix)
 	fmt.Fprintf(b, "- Explain: `lastcall explain %s`\n\n</details>\n", x.ID)
 }

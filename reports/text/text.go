@@ -276,7 +276,6 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 	if p.ownPods(b) {
 		p.field("Whose", "The pods are Lastcall's own, and keep this rule on a healthy cluster. Look first at what ends them and what carries their traffic: the kubelet, the runtime, the CNI plugin, kube-proxy. What follows is for pods of yours.")
 	}
-	p.field("Usually", b.Causes)
 	p.field("Fix", b.Fix)
 	p.look(b)
 	p.f("\n")

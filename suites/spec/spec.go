@@ -236,7 +236,8 @@ type Finding struct {
 	Culprits []Culprit `json:"culprits,omitempty"`
 	// MoreCulprits is how many were seen beyond those listed.
 	MoreCulprits int `json:"moreCulprits,omitempty"`
-	// Cause is what usually causes this, where the check can tell.
+	// Cause is what may have caused a failure, with what was seen of it in the recording;
+	// empty: nothing was seen.
 	Cause string `json:"cause,omitempty"`
 }
 
