@@ -86,10 +86,11 @@ func TestProxiesAsPods(t *testing.T) {
 			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Timeout.D(), Grace: sys.Drain.Grace.D(),
 			Image: "lastcall.dev/agent:test", Secret: "tls", ConfigMap: "config",
 		})
-		_, config, err := sys.RenderConfig(p)
+		files, err := sys.RenderFiles(p)
 		if err != nil {
 			t.Fatal(err)
 		}
+		config := files[sys.Host.ConfigName]
 		if port, ok := p.Ports["admin"]; ok && !strings.Contains(config, fmt.Sprintf("127.0.0.1:%d", port)) && !strings.Contains(config, fmt.Sprintf(`"127.0.0.1", "port_value": %d`, port)) {
 			t.Errorf("%s: its admin port %d is not on the loopback: %s", name, port, config)
 		}

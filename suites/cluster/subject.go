@@ -100,11 +100,9 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := map[string]string{}
-	if name, text, err := sys.RenderConfig(place); err != nil {
+	config, err := sys.RenderFiles(place)
+	if err != nil {
 		return err
-	} else if name != "" {
-		config[name] = text
 	}
 	if err := deploy.Create(ctx, g.stage.cs, g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)...); err != nil {
 		return err
