@@ -143,7 +143,7 @@ func (g *ground) theirs(err error) error {
 	if !errors.Is(err, host.ErrDown) || g.stage.cfg.System == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w (all that it wrote: %s)", behaviour.ErrDown, err, filepath.Join(g.stage.cfg.Logs, g.scenario.Name))
+	return fmt.Errorf("%w: %w (what it wrote: %s)", behaviour.ErrDown, err, filepath.Join(g.stage.cfg.Logs, g.scenario.Name))
 }
 
 // openBehind puts up what is ended behind a gateway that stays. It knows its
