@@ -164,6 +164,9 @@ func (p *page) head() {
 		}
 		p.f("  %s\n", line)
 	}
+	if why := r.Environment.ProgramUnknown; why != "" {
+		p.f("  %s\n", p.paint(yellow, "WARNING: the program did not say which version it is ("+why+"); the report is made out for "+r.Implementation.Version))
+	}
 	when := "  " + r.Metadata.Date.UTC().Format("2006-01-02 15:04 UTC")
 	if r.Metadata.Took > 0 {
 		when += ", took " + r.Metadata.Took.D().Round(time.Second).String()

@@ -106,6 +106,21 @@ func TestWhosePods(t *testing.T) {
 	}
 }
 
+// A version that nobody could ask for is a warning, and no more.
+func TestProgramUnknown(t *testing.T) {
+	r := &v1alpha1.ConformanceReport{Environment: v1alpha1.Environment{ProgramUnknown: "host.version: proxy -v: exit status 1"}}
+	r.Implementation.Version = "1.2"
+	r.Conclude()
+	var b bytes.Buffer
+	if err := text.Write(&b, r, text.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := "  WARNING: the program did not say which version it is (host.version: proxy -v: exit status 1); the report is made out for 1.2\n"
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}
+
 // The propagation points at the behaviour that judges it, where that was judged.
 func TestWhoJudgesThePropagation(t *testing.T) {
 	const id = "endpoints.prefers-ready"

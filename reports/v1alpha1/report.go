@@ -98,7 +98,8 @@ type Environment struct {
 	Kubernetes       string   `json:"kubernetes"`
 	Nodes            []Node   `json:"nodes,omitempty"`
 	Kernel           string   `json:"kernel,omitempty"`
-	Program          string   `json:"program,omitempty"` // which version the system's program says it is (stage host)
+	Program          string   `json:"program,omitempty"`        // which version the system's program says it is (stage host)
+	ProgramUnknown   string   `json:"programUnknown,omitempty"` // why it does not say so, where it was asked
 	ContainerRuntime string   `json:"containerRuntime,omitempty"`
 	KubeProxyMode    string   `json:"kubeProxyMode,omitempty"` // as kube-proxy says itself
 	IPFamilies       []string `json:"ipFamilies,omitempty"`

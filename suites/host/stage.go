@@ -208,24 +208,44 @@ func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
 // Describe says where the run takes place.
 func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
 	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}
-	var err error
-	if s.cfg.System != nil && len(s.cfg.System.Host.Version) > 0 {
-		env.Program, err = version(ctx, s.cfg.System.Host.Version)
+	if s.cfg.System == nil {
+		return env, nil
 	}
-	return env, err
+	p, err := s.cfg.System.RenderVersion(s.dir)
+	if err == nil && len(p.Command) > 0 {
+		env.Program, err = version(ctx, p)
+	}
+	if err != nil {
+		// Nothing is judged by it.
+		env.ProgramUnknown = err.Error()
+	}
+	return env, nil
 }
 
 // versionWithin is how long a program may take to say which version it is.
 const versionWithin = 10 * time.Second
 
 // version is the first line that a command prints.
-func version(ctx context.Context, command []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+func version(ctx context.Context, p system.Process) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, versionWithin, fmt.Errorf("it did not end within %s", versionWithin))
 	defer cancel()
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
+	cmd.Env = append(os.Environ(), p.Env...)
+	// What it leaves behind may hold its output open.
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it said what it is
+	}
+	if why := context.Cause(ctx); err != nil && why != nil {
+		err = why
+	}
+	if err != nil && line != "" {
+		err = fmt.Errorf("%w: %s", err, line)
+	}
 	if err != nil {
-		return "", fmt.Errorf("host.version: %s: %w: %s", strings.Join(command, " "), err, line)
+		return "", fmt.Errorf("host.version: %s: %w", strings.Join(p.Command, " "), err)
 	}
 	return strings.TrimSpace(line), nil
 }
