@@ -64,6 +64,25 @@ func OpenStage(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 // directory.
 const logsDir = "logs"
 
+// systemDir has what was tested, in the report's directory: the system's file, and for each
+// recording its configuration, filled in.
+const (
+	systemDir  = "system"
+	systemFile = "system.yaml"
+)
+
+// showSystem writes the system's file there.
+func showSystem(cfg Config) error {
+	if cfg.System == nil {
+		return nil
+	}
+	text, err := cfg.System.Public()
+	if err != nil {
+		return err
+	}
+	return system.WriteFiles(filepath.Join(cfg.Out, systemDir), map[string]string{systemFile: string(text)}, 0o644)
+}
+
 // openHost prepares this very host.
 func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	logs, err := filepath.Abs(filepath.Join(cfg.Out, logsDir))
@@ -77,7 +96,9 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 		}
 		agent = []string{built}
 	}
-	s, err := host.Open(ctx, host.Config{System: cfg.System, Agent: agent, Logs: logs, P: cfg.P, Lag: cfg.Lag})
+	s, err := host.Open(ctx, host.Config{
+		System: cfg.System, Agent: agent, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag,
+	})
 	switch {
 	case err != nil && built != "":
 		return nil, &UsageError{errors.Join(err, os.Remove(built))}
@@ -291,7 +312,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	s.Stage, err = cluster.Open(ctx, cluster.Config{
 		Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Network(), Nodes: shell{},
 		Reachable: bridged(),
-		System:    cfg.System,
+		System:    cfg.System, Rendered: filepath.Join(cfg.Out, systemDir),
 	})
 	return s, err
 }

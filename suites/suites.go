@@ -391,6 +391,9 @@ func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how
 		Claims: cfg.Stage == StageHost || cfg.System != nil,
 		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
 	})
+	if err == nil {
+		err = showSystem(cfg)
+	}
 	if err != nil {
 		_, cerr := stage.Close(context.WithoutCancel(ctx))
 		return nil, errors.Join(err, cerr)

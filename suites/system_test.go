@@ -3,7 +3,9 @@
 package suites
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -76,6 +79,42 @@ func TestSystemOfGo(t *testing.T) {
 	}
 	if d := cmp.Diff(inGo(), mine, unseen); d != "" {
 		t.Errorf("the caller's own has changed (-before +after)\n%s", d)
+	}
+}
+
+// idle is a stage on which nothing is recorded.
+type idle struct{ behaviour.Stage }
+
+func (idle) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) { return b, "" }
+
+// What was tested lies beside the report, as soon as a stage stands, and without the values of
+// its environment.
+func TestSystemBesideTheReport(t *testing.T) {
+	sys := inGo()
+	sys.Host.Env = map[string]string{"TOKEN": "hush"}
+	cfg := Config{Stage: StageHost, System: sys, Out: t.TempDir(), Behaviours: []string{"pod.inflight-completes"}}.withDefaults()
+	selected, _, err := cfg.validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := func(context.Context, Config) (behaviour.Stage, error) { return idle{}, nil }
+	fails := func(context.Context, Config) (behaviour.Stage, error) { return nil, errors.New("no program") }
+	file := filepath.Join(cfg.Out, "system", "system.yaml")
+	if _, err := record(t.Context(), cfg, selected, behaviour.How{}, fails); err == nil {
+		t.Fatal("a stage that fails")
+	}
+	if _, err := os.Stat(filepath.Dir(file)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what failed before it began leaves something: %v", err)
+	}
+	if _, err := record(t.Context(), cfg, selected, behaviour.How{}, stands); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(text), "hush") || !strings.Contains(string(text), "TOKEN:") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := system.Load(file); err != nil {
+		t.Error(err)
 	}
 }
 

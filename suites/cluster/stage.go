@@ -82,6 +82,9 @@ type Config struct {
 	Nodes disrupt.NodeShell
 	// System is what is tested; nil: the reference app.
 	System *system.System
+	// Rendered is the folder for the system's rendered configuration, a folder for each
+	// recording; empty: nowhere.
+	Rendered string
 }
 
 // Stage is an open stage. It implements behaviour.Stage.

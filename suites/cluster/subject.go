@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -101,6 +102,9 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	config, err := sys.RenderFiles(place)
+	if to := g.stage.cfg.Rendered; err == nil && to != "" {
+		err = system.WriteFiles(filepath.Join(to, g.scenario.Name), config, 0o644)
+	}
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,9 @@ func (g *ground) open(ctx context.Context) error {
 	if g.subject.Successor == system.InPlace {
 		cfg.Vacated = g.vacated
 	}
+	if to := g.stage.cfg.Rendered; to != "" && g.stage.cfg.System != nil {
+		cfg.Rendered = filepath.Join(to, g.scenario.Name)
+	}
 	switch {
 	case t.Behind:
 		err = g.openBehind(ctx, cfg)
@@ -155,7 +158,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 	started := *app.Host
 	started.Command = append(slices.Clone(started.Command), "--watch="+watchFor.String())
 	app.Host = &started
-	ended.System, ended.Tells = &app, true
+	ended.System, ended.Tells, ended.Rendered = &app, true, ""
 	ended.Place.Fault = string(g.faultOf(g.stage.app))
 	if g.fleet, err = host.Open(ctx, ended); err != nil {
 		return fmt.Errorf("the backends: %w", err)

@@ -48,6 +48,9 @@ type Config struct {
 	Agent []string
 	// Logs is the folder for what the processes write.
 	Logs string
+	// Rendered is the folder for the system's rendered configuration, a folder for each
+	// recording; empty: nowhere.
+	Rendered string
 	// P is the run's propagation window.
 	P time.Duration
 	// Lag is how long the service network takes to follow an endpoint; 0 is
