@@ -26,7 +26,16 @@ const (
 	readyBudget = 2 * time.Minute
 	// removeBudget bounds a removal.
 	removeBudget = 2 * time.Minute
+	// containerBudget bounds one attempt to remove one container. The engine goes on
+	// with one that was cut short.
+	containerBudget = 30 * time.Second
+	// listBudget bounds what the engine takes to list what it has.
+	listBudget = 30 * time.Second
 )
+
+// thawEvery is how often it is looked whether something is frozen in a container that is
+// being removed.
+const thawEvery = 200 * time.Millisecond
 
 // Cluster is one that stands.
 type Cluster struct {

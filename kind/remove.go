@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/e2e-framework/klient/wait"
 
+	"github.com/lastcall-dev/lastcall/kind/cgroup"
 	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/kind/egress"
 )
@@ -52,19 +54,20 @@ func Cleanup(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var removed []string
+	var errs []error
 	for _, name := range names {
+		// One that hangs keeps no other.
 		gone, err := remove(ctx, name)
-		removed = append(removed, gone...)
-		if err != nil {
-			return removed, err
-		}
+		removed, errs = append(removed, gone...), append(errs, err)
 	}
 	bridges, err := removeBridges()
-	return append(removed, bridges...), err
+	return append(removed, bridges...), errors.Join(append(errs, err)...)
 }
 
 // ours names all clusters of which anything is left.
 func ours(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listBudget, fmt.Errorf("not within %s", listBudget))
+	defer cancel()
 	names, err := recorded()
 	if err != nil {
 		return nil, err
@@ -95,6 +98,7 @@ func ours(ctx context.Context) ([]string, error) {
 
 // container is one container as the engine lists it.
 type container struct {
+	id       string
 	name     string
 	cluster  string   // kind's label
 	networks []string // that it is or will be connected to
@@ -116,7 +120,7 @@ func (c container) owner() string {
 }
 
 func listContainers(ctx context.Context) ([]container, error) {
-	format := strings.Join([]string{"{{.Names}}", `{{.Label "` + kindLabel + `"}}`, "{{.Networks}}", `{{.Label "` + egress.Label + `"}}`}, "\t")
+	format := strings.Join([]string{"{{.ID}}", "{{.Names}}", `{{.Label "` + kindLabel + `"}}`, "{{.Networks}}", `{{.Label "` + egress.Label + `"}}`}, "\t")
 	lines, err := docker.Lines(ctx, "ps", "--all", "--no-trunc", "--format", format)
 	if err != nil {
 		return nil, fmt.Errorf("list the engine's containers: %w", err)
@@ -124,35 +128,83 @@ func listContainers(ctx context.Context) ([]container, error) {
 	var list []container
 	for _, line := range lines {
 		fields := strings.Split(line, "\t")
-		if len(fields) != 4 {
+		if len(fields) != 5 {
 			return nil, fmt.Errorf("list the engine's containers: it says %q", line)
 		}
-		list = append(list, container{name: fields[0], cluster: fields[1], networks: strings.Split(fields[2], ","), helps: fields[3]})
+		list = append(list, container{id: fields[0], name: fields[1], cluster: fields[2], networks: strings.Split(fields[3], ","), helps: fields[4]})
 	}
 	return list, nil
 }
 
-// removeContainers removes a cluster's containers with their volumes, and names
-// them.
+// removeContainers removes a cluster's containers with their volumes, all at once, and
+// names those that are gone.
 func removeContainers(ctx context.Context, name string) ([]string, error) {
 	list, err := listContainers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var removed, names []string
-	for _, container := range list {
-		if container.owner() == name {
-			names = append(names, container.name)
-			removed = append(removed, "container "+container.name)
-		}
+	list = slices.DeleteFunc(list, func(c container) bool { return c.owner() != name })
+	groups, err := cgroup.Mounted()
+	if err != nil {
+		return nil, err
 	}
-	if len(names) == 0 {
-		return nil, nil
+	removed, errs := make([]string, len(list)), make([]error, len(list))
+	var all sync.WaitGroup
+	for i, c := range list {
+		all.Go(func() { removed[i], errs[i] = removeContainer(ctx, c, groups, containerBudget) })
 	}
-	if _, err := docker.Output(ctx, append([]string{"rm", "--force", "--volumes"}, names...)...); err != nil {
-		return nil, fmt.Errorf("remove the containers of cluster %s: %w", name, err)
+	all.Wait()
+	removed = slices.DeleteFunc(removed, func(what string) bool { return what == "" })
+	if err := errors.Join(errs...); err != nil {
+		return removed, fmt.Errorf("remove the containers of cluster %s: %w", name, err)
 	}
 	return removed, nil
+}
+
+// removeContainer removes one container, and says which, or what holds it. What is frozen
+// in it is thawed before, because it could not be killed, and as long as it takes: that
+// its first process is killed may just have cut short a runc between freeze and thaw.
+func removeContainer(ctx context.Context, c container, groups cgroup.Hierarchies, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not gone within %s", within))
+	defer cancel()
+	thawed := map[string]bool{}
+	thaw := func() error {
+		now, err := groups.Thaw(c.id)
+		for _, group := range now {
+			thawed[group] = true
+		}
+		return err
+	}
+	kept := thaw()
+	done := make(chan error, 1)
+	go func() {
+		_, err := docker.Output(ctx, "rm", "--force", "--volumes", c.name)
+		done <- err
+	}()
+	tick := time.NewTicker(thawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			kept = thaw()
+		case err := <-done:
+			switch {
+			case err == nil && len(thawed) > 0:
+				return fmt.Sprintf("container %s (%d frozen control groups in it were thawed)", c.name, len(thawed)), nil
+			case err == nil:
+				return "container " + c.name, nil
+			case ctx.Err() != nil:
+				err = context.Cause(ctx)
+			}
+			if left := groups.Left(c.id); left != "" {
+				err = fmt.Errorf("%w: %s", err, left)
+			}
+			if kept != nil {
+				err = fmt.Errorf("%w (%w)", err, kept)
+			}
+			return "", fmt.Errorf("container %s: %w", c.name, err)
+		}
+	}
 }
 
 // remove takes away all that a cluster has, in the order in which nothing can
@@ -182,9 +234,13 @@ func removeNetwork(ctx context.Context, name string) ([]string, error) {
 	var last error
 	clean := 0
 	err := wait.For(func(ctx context.Context) (bool, error) {
-		var gone, networks []string
-		gone, last = removeContainers(ctx, name)
+		var networks []string
+		gone, err := removeContainers(ctx, name)
 		removed = append(removed, gone...)
+		// What is cut short by the end of the time knows less than what was before.
+		if err == nil || last == nil || ctx.Err() == nil {
+			last = err
+		}
 		if last == nil {
 			// Name and label: a network that somebody else gave the name is not
 			// ours.
@@ -203,7 +259,7 @@ func removeNetwork(ctx context.Context, name string) ([]string, error) {
 		return clean == 2, nil
 	}, wait.WithContext(ctx), wait.WithTimeout(removeBudget), wait.WithInterval(300*time.Millisecond), wait.WithImmediate())
 	if err != nil {
-		return removed, fmt.Errorf("cluster %s is not gone within %s: %w", name, removeBudget, errors.Join(err, last))
+		return removed, fmt.Errorf("cluster %s is not gone within %s; `lastcall cleanup` tries again, and a restart of the container engine may help: %w", name, removeBudget, errors.Join(err, last))
 	}
 	return removed, nil
 }

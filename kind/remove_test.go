@@ -7,15 +7,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/kind/cgroup"
 	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/kind/egress"
 )
@@ -117,6 +121,104 @@ func TestDownOfHalfMade(t *testing.T) {
 	// The name that looks like ours is still not free.
 	if err := nameIsFree(ctx, name); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("the name of somebody else's cluster: %v", err)
+	}
+}
+
+// engine puts a docker into PATH that does with `docker rm` what a script says: no engine
+// can be made to hang without harm.
+func engine(t *testing.T, rm string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\n[ \"$1\" = rm ] || exit 9\n" + rm + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// stuck is a container of which a process is left, in a real control group that can freeze
+// like cgroup v1; the group is frozen by writing FROZEN into state.
+func stuck(t *testing.T) (c container, pid int, state string) {
+	t.Helper()
+	const root = "/sys/fs/cgroup/freezer/lastcall-test"
+	c = container{name: "lastcall-x-worker", id: strings.Repeat("0123456789abcdef", 4)}
+	dir := filepath.Join(root, "docker", c.id)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Skipf("skipped: no group of cgroup v1 can be made here: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "freezer.state")); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	cmd := exec.CommandContext(context.Background(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		// Also where the test has failed.
+		_ = cmd.Process.Kill()
+		_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0)
+		<-ended
+		for _, d := range []string{dir, filepath.Dir(dir), root} {
+			if err := os.Remove(d); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	return c, cmd.Process.Pid, filepath.Join(dir, "freezer.state")
+}
+
+// What is frozen in a container can't be killed: it is thawed, also where it is frozen
+// only while the container is being removed.
+func TestRemoveWhatIsFrozen(t *testing.T) {
+	groups, err := cgroup.Mounted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, freeze := range map[string]string{"before": "", "meanwhile": "echo FROZEN >$STATE; "} {
+		t.Run(name, func(t *testing.T) {
+			c, pid, state := stuck(t)
+			// An engine waits until what it has killed is gone.
+			t.Setenv("PID", strconv.Itoa(pid))
+			t.Setenv("STATE", state)
+			engine(t, freeze+"kill -9 $PID; while kill -0 $PID; do sleep 0.02; done")
+			if freeze == "" {
+				if err := os.WriteFile(state, []byte("FROZEN"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := removeContainer(t.Context(), c, groups, time.Minute)
+			if want := "container lastcall-x-worker (1 frozen control groups in it were thawed)"; got != want || err != nil {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		})
+	}
+}
+
+// A removal that does not end is given up, and says whose it was and what holds it.
+func TestRemoveWhatHangs(t *testing.T) {
+	groups, err := cgroup.Mounted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, pid, _ := stuck(t)
+	engine(t, "exec sleep 600")
+	got, err := removeContainer(t.Context(), c, groups, time.Second)
+	want := fmt.Sprintf("container lastcall-x-worker: not gone within 1s: process %d (sleep) is in state S", pid)
+	if got != "" || err == nil || err.Error() != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	engine(t, "echo 'no such thing' >&2; exit 1")
+	if got, err := removeContainer(t.Context(), c, groups, time.Minute); got != "" || err == nil || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("%q, %v", got, err)
+	}
+	engine(t, "exit 0")
+	if got, err := removeContainer(t.Context(), c, groups, time.Minute); got != "container lastcall-x-worker" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
