@@ -97,7 +97,7 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 		agent = []string{built}
 	}
 	s, err := host.Open(ctx, host.Config{
-		System: cfg.System, Agent: agent, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag,
+		System: cfg.System, Agent: agent, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Say: cfg.Say,
 	})
 	switch {
 	case err != nil && built != "":

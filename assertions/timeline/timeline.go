@@ -237,7 +237,9 @@ const (
 
 	// Disruption: the suite did something to the system. Attrs: what, and its arguments.
 	Disruption EventKind = "disruption"
-	// Marker: the suite's own progress: steady, settled, tail. Attrs: what.
+	// Marker: the suite's own progress: steady, settled, tail. Attrs: what. On a host also
+	// a step of an instance's end (step), and a process that its first one left behind and
+	// that was ended (left): process, pid.
 	Marker EventKind = "marker"
 	// LedgerTail: the witness has a pod's ledger whole. Attrs: why, lines, partial.
 	LedgerTail EventKind = "ledger.tail"

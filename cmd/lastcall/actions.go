@@ -46,9 +46,9 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 }
 
 func cleanup(ctx context.Context) ([]string, error) {
-	folders, err := host.Cleanup()
+	left, err := host.Cleanup(ctx)
 	removed, kerr := kind.Cleanup(ctx)
-	return append(folders, removed...), errors.Join(err, kerr)
+	return append(left, removed...), errors.Join(err, kerr)
 }
 
 func up(ctx context.Context, r cli.UpRequest) (string, error) {

@@ -38,6 +38,9 @@ func (r recording) describe() v1alpha1.Scenario {
 	if s, slow := r.slowest(); slow {
 		out.Notes = append(out.Notes, fmt.Sprintf("an answer was slow before anything was disturbed, and whole: %s took %s (%s)", s.ID, (s.End-s.Start).Round(time.Millisecond), s.Stream))
 	}
+	if l := leftBehind(r.scene.Timeline); l != "" {
+		out.Notes = append(out.Notes, l)
+	}
 	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}
@@ -148,6 +151,36 @@ const (
 	markStep   = "step"
 	hookFailed = "FailedPreStopHook"
 )
+
+// markLeft is a process, on a host, that the first process of an instance left behind.
+const markLeft = "left"
+
+// namedInstances is how many instances a note names.
+const namedInstances = 3
+
+// leftBehind is a warning that names the processes that were left behind, by their
+// programs; "" where none was.
+func leftBehind(tl *timeline.Timeline) string {
+	of := map[string][]string{} // program -> instances
+	for _, e := range tl.EventsOf(timeline.Marker, "") {
+		if p := e.Attrs["process"]; e.Attrs["what"] == markLeft && !slices.Contains(of[p], e.Name) {
+			of[p] = append(of[p], e.Name)
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	var lines []string
+	for _, p := range slices.Sorted(maps.Keys(of)) {
+		who := of[p]
+		if more := len(who) - namedInstances; more > 0 {
+			who = append(who[:namedInstances], fmt.Sprintf("and %d more", more))
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s)", p, strings.Join(who, ", ")))
+	}
+	return "WARNING: when the first process of an instance had ended, others that it had started still ran, in sessions of their own: " +
+		strings.Join(lines, "; ") + ". They were killed, as in a container"
+}
 
 // failedSteps are the steps that end the instances and failed, in the order in which
 // they were first seen to: each once, whomever it failed for.

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,28 @@ func TestFailedSteps(t *testing.T) {
 		}
 		if d := cmp.Diff(tc.want, r.failedSteps()); d != "" {
 			t.Errorf("%s (-want +got)\n%s", tc.name, d)
+		}
+	}
+}
+
+// What was left behind is named by its programs, each once for an instance.
+func TestLeftBehind(t *testing.T) {
+	left := func(instance, program string) timeline.Event {
+		return timeline.Event{Kind: timeline.Marker, Name: instance, Attrs: map[string]string{"what": "left", "process": program, "pid": "7"}}
+	}
+	step := timeline.Event{Kind: timeline.Marker, Name: "one", Attrs: map[string]string{"what": "step", "step": "SIGTERM"}}
+	const before, after = "WARNING: when the first process of an instance had ended, others that it had started still ran, in sessions of their own: ", ". They were killed, as in a container"
+	for want, events := range map[string][]timeline.Event{
+		"":                             {step},
+		before + "sleep (one)" + after: {step, left("one", "sleep"), left("one", "sleep")},
+		before + "nginx (two); sleep (one, two, three, and 1 more)" + after: {
+			left("one", "sleep"), left("two", "sleep"), left("two", "nginx"), left("three", "sleep"), left("four", "sleep"),
+		},
+	} {
+		r := recording{recorded: true, scene: assertions.Case{Timeline: &timeline.Timeline{Events: events}}}
+		notes := r.describe().Notes
+		if got := leftBehind(r.scene.Timeline); got != want || want != "" && !slices.Contains(notes, want) {
+			t.Errorf("%q in %q, want %q", got, notes, want)
 		}
 	}
 }

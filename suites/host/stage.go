@@ -56,6 +56,8 @@ type Config struct {
 	// Lag is how long the service network takes to follow an endpoint; 0 is
 	// DefaultLag.
 	Lag time.Duration
+	// Say takes what people should hear; nil: nobody does.
+	Say func(format string, args ...any)
 }
 
 // Stage is an open stage. It implements behaviour.Stage.
@@ -66,6 +68,7 @@ type Stage struct {
 	authority *control.Authority
 	clients   atomic.Uint32 // ranges of addresses that were given out
 	dir       string
+	lock      *os.File // of dir: it is this run's
 	cert      certificates
 }
 
@@ -82,6 +85,9 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	}
 	if cfg.Lag == 0 {
 		cfg.Lag = DefaultLag
+	}
+	if cfg.Say == nil {
+		cfg.Say = func(string, ...any) {}
 	}
 	s := &Stage{cfg: cfg, addresses: host.NewAddresses()}
 	if s.app, err = systems.App(); err != nil {
@@ -102,13 +108,13 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.dir, err = newFolder(); err != nil {
+	if s.dir, s.lock, err = newFolder(); err != nil {
 		return nil, err
 	}
 	s.cert = certificates{ca: one.CA, caFile: filepath.Join(s.dir, "ca.crt")}
 	err = errors.Join(os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
+		return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 	}
 	return s, nil
 }
@@ -270,5 +276,11 @@ func (s *Stage) has(f spec.Fault) bool {
 	return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
 }
 
-// Close removes what the stage made.
-func (s *Stage) Close(context.Context) (*v1alpha1.Egress, error) { return nil, os.RemoveAll(s.dir) }
+// Close removes what the stage made, and ends what the processes of the run left behind.
+func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	left, err := endBelow(context.WithoutCancel(ctx), s.dir)
+	for _, l := range left {
+		s.cfg.Say("%v was left behind by what the run started: it was ended", l)
+	}
+	return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
+}
