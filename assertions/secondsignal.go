@@ -127,7 +127,7 @@ func oneSignal(c Case) (own ownEnds) {
 		// A probe notices what two instances do at the same time after D at different ones, a
 		// period apart at most.
 		for _, life := range families(endpointStates(c.Timeline, t.UID, mainService)) {
-			at, _ := firstUnserving(life, from, 0)
+			at := firstUnserving(life, from)
 			if after := at - t.Drain.At; at != 0 && (own.unserving.after == 0 || after < own.unserving.after) {
 				own.unserving = ownEnd{after, t.Drain.Err + probePeriod(c)}
 			}
