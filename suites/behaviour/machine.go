@@ -19,12 +19,12 @@ import (
 
 // The limits above which a recording was made on a busy machine. A calm machine of two
 // cores that the suite loads as it may was seen to stay below each of them
-// (docs/findings/busy-machine.md).
+// (docs/adr/0009).
 const (
 	// busyStolen is of the machine's CPU, in the worst second, that its host took.
 	busyStolen = 0.2
 	// busyWaited is of the time, in which something that could run waited for a processor.
-	busyWaited = 0.75
+	busyWaited = 0.9
 	// busyLate is of the requests, which the suite's own clients sent late.
 	busyLate = 0.05
 )
