@@ -29,6 +29,9 @@ type Case struct {
 	// Deadline is when, counted from D, an instance cuts what is left, where the
 	// recording is of a system that has such a time; 0: nobody said.
 	Deadline time.Duration
+	// UntilKilled: Deadline is the grace period, because the system promises no earlier
+	// one. What is left is SIGKILL's to cut, and that is held against nobody.
+	UntilKilled bool
 	// Terminations are the instances that went away, in order of their D.
 	Terminations []Termination
 	// Steady is when the steady gate opened; Disturbed when the first

@@ -21,6 +21,10 @@ func TestCloseNotifyFirst(t *testing.T) {
 		})
 	}
 	good := func(s *scene) { ends(s, 6, flow, timeline.FrameCloseNotify, timeline.FrameFIN) }
+	// atK is what SIGKILL makes of connections that idle.
+	atK := func(s *scene) {
+		times(6, func(i time.Duration) { s.dial(flow).ask(9*sec+i).hear(wireK, timeline.FrameFIN) })
+	}
 	judgeWire(t, []wireCase{
 		{"close_notify, then FIN", CloseNotifyFirst(), good, spec.Pass},
 		{"close_notify, then RST", CloseNotifyFirst(), func(s *scene) { ends(s, 6, flow, timeline.FrameCloseNotify, timeline.FrameRST) }, spec.Pass},
@@ -42,6 +46,14 @@ func TestCloseNotifyFirst(t *testing.T) {
 			good(s)
 			s.dial(flow).ask(11*sec).hear(12*sec, timeline.FrameFIN)
 		}, spec.Pass},
+		{"SIGKILL ends them, and no timeout was promised", CloseNotifyFirst(), func(s *scene) { s.killed(); atK(s) }, spec.Skipped},
+		{"SIGKILL ends some, and no timeout was promised", CloseNotifyFirst(), func(s *scene) { s.killed(); atK(s); good(s) }, spec.Pass},
+		{"SIGKILL ends them, and a timeout was promised", CloseNotifyFirst(), func(s *scene) { s.killed(); atK(s); s.untilKilled = false }, spec.Fail},
+		{"no timeout was promised, and a bare FIN before K", CloseNotifyFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+			ends(s, 1, flow, timeline.FrameFIN)
+		}, spec.Fail},
 		{"within the uncertainty of D", CloseNotifyFirst(), func(s *scene) {
 			s.blurD(3 * sec)
 			times(6, func(i time.Duration) { s.dial(flow).ask(6*sec+i).hear(11*sec, timeline.FrameFIN) })

@@ -21,6 +21,8 @@ const (
 	wireDeadline = wireD + wireLasts
 	wireLasts    = 9900 * time.Millisecond
 	far          = 20 * time.Millisecond
+	// wireK is when SIGKILL would come.
+	wireK = wireD + 15*sec
 )
 
 // quiet is one termination that nobody talks to.
@@ -32,6 +34,15 @@ func quiet() *scene {
 	s.event(wireD, timeline.DrainStart, uid, map[string]string{"trigger": "SIGTERM"})
 	s.event(wireExit, timeline.ProcExit, uid, nil)
 	return s
+}
+
+// killed has the instance stay until SIGKILL ends it, of a system that promises no drain
+// timeout.
+func (s *scene) killed() {
+	s.untilKilled = true
+	s.shift(timeline.ProcExit, uid, wireK+10*time.Millisecond)
+	s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Marker && e.Attrs["what"] == MarkTail })
+	s.event(wireK+4*sec, timeline.Marker, "", map[string]string{"what": MarkTail})
 }
 
 // doors dials the instance 50 times a second, until its exit and beyond, and is

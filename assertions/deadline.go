@@ -34,7 +34,7 @@ func DeadlineTellsFirst() Check {
 		Floors:   []Floor{{Name: what, N: floor, Reason: "few requests are long enough, and each is cut once"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			cut, bare := 0, 0
+			cut, bare, spared := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
@@ -54,6 +54,10 @@ func DeadlineTellsFirst() Check {
 						if !over {
 							continue
 						}
+						if sparedAt(c, t, k.left(end.At)) {
+							spared++
+							continue
+						}
 						cut++
 						if !k.saidCut(end) {
 							bare++
@@ -63,6 +67,9 @@ func DeadlineTellsFirst() Check {
 				}
 			}
 			g.needTerminations(c)
+			if f, only := g.nothingButKill(spared, "streams that still ran"); only && cut == 0 {
+				return f
+			}
 			g.count(what, cut, floor)
 			g.finding.Cause = "At its deadline the server closes its sockets, or leaves them to its kernel: what it broke off looks like a broken network."
 			return g.conclude(
@@ -70,6 +77,23 @@ func DeadlineTellsFirst() Check {
 				fmt.Sprintf("%d of %s without a word", bare, plural(cut, "stream was cut", "streams were cut")))
 		},
 	}
+}
+
+// sparedAt says whether what ends at an instant is SIGKILL's doing at K, of a system that
+// promises no drain timeout: that is held against nobody.
+func sparedAt(c Case, t Termination, at time.Duration) bool {
+	return c.UntilKilled && t.Kill > 0 && at >= t.Kill-t.Del.Err-atTheDeadline
+}
+
+// nothingButKill is the finding where no end of a kind came up but SIGKILL's, n times.
+func (g *gather) nothingButKill(n int, what string) (_ spec.Finding, only bool) {
+	if n == 0 || len(g.doubts) > 0 || g.failures() > 0 || g.excused > 0 {
+		return spec.Finding{}, false
+	}
+	f := g.finding
+	f.Verdict = spec.Skipped
+	f.Actual = fmt.Sprintf("the system promises no drain timeout, and SIGKILL ended all %d %s at K: how it ends them itself did not come up", n, what)
+	return f, true
 }
 
 // saidCut says whether a GOAWAY told of the connection's end. One with 2^31-1

@@ -21,6 +21,12 @@ func TestDeadlineTellsFirst(t *testing.T) {
 		})
 	}
 	fin := func(k *talk) { k.hear(deadline, timeline.FrameFIN) }
+	// atK is what SIGKILL makes of them.
+	atK := func(s *scene) {
+		times(4, func(i time.Duration) {
+			s.dial(flow).ask(9*sec+i, cut(timeline.Truncated, wireK)).goAway(11*sec, "max").hear(wireK, timeline.FrameFIN)
+		})
+	}
 	judgeWire(t, []wireCase{
 		{"RST_STREAM", DeadlineTellsFirst(), func(s *scene) {
 			long(s, timeline.StreamReset, func(k *talk) {
@@ -56,6 +62,30 @@ func TestDeadlineTellsFirst(t *testing.T) {
 		{"FIN without a word, within the uncertainty of D", DeadlineTellsFirst(), func(s *scene) {
 			s.blurD(wireExit - wireD)
 			long(s, timeline.Truncated, fin)
+		}, spec.Inconclusive},
+		{"SIGKILL cuts, and no timeout was promised", DeadlineTellsFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+		}, spec.Skipped},
+		{"SIGKILL cuts, and a timeout was promised", DeadlineTellsFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+			s.untilKilled = false
+		}, spec.Fail},
+		{"no timeout was promised, and it cuts before K", DeadlineTellsFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+			long(s, timeline.Truncated, fin)
+		}, spec.Fail},
+		{"no timeout was promised, and it cuts before K with a word", DeadlineTellsFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+			long(s, timeline.Truncated, func(k *talk) { fin(k.goAway(deadline, "1")) })
+		}, spec.Pass},
+		{"no timeout was promised, and nobody saw the exit", DeadlineTellsFirst(), func(s *scene) {
+			s.killed()
+			atK(s)
+			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit })
 		}, spec.Inconclusive},
 		{"nobody saw the exit", DeadlineTellsFirst(), func(s *scene) {
 			long(s, timeline.Truncated, fin)

@@ -257,7 +257,7 @@ func CutIsVisible() Check {
 		Floors:   []Floor{{Name: what, N: floor, Reason: "few streams are long enough, and each is cut once"}},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			cut, hidden := 0, 0
+			cut, hidden, spared := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
@@ -270,6 +270,10 @@ func CutIsVisible() Check {
 					if !over || !talks(s) || !stillRan(t, s) || s.First == 0 || halfClosed(s) {
 						continue
 					}
+					if sparedAt(c, t, k.left(end.At)) {
+						spared++
+						continue
+					}
 					cut++
 					if end.Kind == timeline.FrameFIN {
 						hidden++
@@ -278,6 +282,9 @@ func CutIsVisible() Check {
 				}
 			}
 			g.needTerminations(c)
+			if f, only := g.nothingButKill(spared, "streams that still ran"); only && cut == 0 {
+				return f
+			}
 			g.count(what, cut, floor)
 			g.finding.Cause = "At its deadline, or at its exit, the server closes its sockets as it would at the end of a stream: a client that reads to the end takes what it has for all there is."
 			return g.conclude(

@@ -257,6 +257,12 @@ func TestCutIsVisible(t *testing.T) {
 		})
 	}
 	good := func(s *scene) { long(s, 4, timeline.Reset, timeline.FrameRST) }
+	// atK is what SIGKILL makes of them.
+	atK := func(s *scene) {
+		times(4, func(i time.Duration) {
+			s.dial(flow).ask(9*sec+i, cut(timeline.Truncated, wireK), func(x *timeline.Sample) { x.Sent = 0 }).hear(wireK, timeline.FrameFIN)
+		})
+	}
 	judgeWire(t, []wireCase{
 		{"RST", CutIsVisible(), good, spec.Pass},
 		{"FIN", CutIsVisible(), func(s *scene) { good(s); long(s, 1, timeline.Truncated, timeline.FrameFIN) }, spec.Fail},
@@ -288,6 +294,25 @@ func TestCutIsVisible(t *testing.T) {
 			s.blurD(wireExit - wireD)
 			long(s, 4, timeline.Truncated, timeline.FrameFIN)
 		}, spec.Inconclusive},
+		{"SIGKILL cuts, and no timeout was promised", CutIsVisible(), func(s *scene) {
+			s.killed()
+			atK(s)
+		}, spec.Skipped},
+		{"SIGKILL cuts, and a timeout was promised", CutIsVisible(), func(s *scene) {
+			s.killed()
+			atK(s)
+			s.untilKilled = false
+		}, spec.Fail},
+		{"no timeout was promised, and it cuts by FIN before K", CutIsVisible(), func(s *scene) {
+			s.killed()
+			atK(s)
+			long(s, 1, timeline.Truncated, timeline.FrameFIN)
+		}, spec.Fail},
+		{"no timeout was promised, and it cuts by RST before K", CutIsVisible(), func(s *scene) {
+			s.killed()
+			atK(s)
+			good(s)
+		}, spec.Pass},
 		{"nobody saw the exit", CutIsVisible(), func(s *scene) {
 			long(s, 4, timeline.Truncated, timeline.FrameFIN)
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit })

@@ -23,6 +23,8 @@ const sec = time.Second
 type scene struct {
 	tl timeline.Timeline
 	p  time.Duration
+	// untilKilled: the system promises no drain timeout.
+	untilKilled bool
 }
 
 const (
@@ -191,6 +193,9 @@ func (s *scene) run(k Check) spec.Finding {
 	s.tl.Sort()
 	c := NewCase(&s.tl, s.p)
 	c.MinDrain, c.Deadline = minDrain, wireLasts
+	if s.untilKilled {
+		c.Deadline, c.UntilKilled = wireK-wireD, true
+	}
 	return k.Run(c)
 }
 

@@ -17,7 +17,8 @@ import (
 // and as they were seen: probe period x threshold + P < minimum drain <= drain
 // timeout < ready timeout < grace. The rule is the project's own, after the review
 // of Envoy Gateway's shutdown manager. A ready timeout, which bounds the wait of a
-// hook for the drain, is judged where the manifest has one.
+// hook for the drain, is judged where the manifest has one. Where no drain timeout is
+// promised, the rest has to be in order: minimum drain < grace.
 //
 // Seen means: new connections are accepted for longer than the probes and P need;
 // at the drain timeout there is work left, and it ends the instance all the same,
@@ -29,7 +30,7 @@ func TimersInOrder() Check {
 	const said = "manifests with all of the times"
 	return Check{
 		Name:     "the order of the timers",
-		Expected: "probe period × threshold + P < minimum drain ≤ drain timeout < ready timeout (if any) < grace period, in the manifest and as seen",
+		Expected: "probe period × threshold + P < minimum drain ≤ drain timeout (if one is promised) < ready timeout (if any) < grace period, in the manifest and as seen",
 		Floors: []Floor{
 			{Name: said, N: 1, Reason: "there is one, and it is said once"},
 			{Name: "per termination: " + fresh, N: floorNew},
@@ -47,7 +48,9 @@ func TimersInOrder() Check {
 				g.acceptsForNews(c, t, m.news(c))
 				g.endsAtTimeout(c, t, m)
 				g.least(fresh, t.Name, servedUntil(c, t, t.Drain.At+m.grace), floorNew)
-				g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout), floorLeft)
+				if !m.none { // who promises no timeout has none to be seen
+					g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout), floorLeft)
+				}
 			}
 			g.needTerminations(c)
 			g.finding.Cause = "Timers were set one by one, each for itself; or a process counts one of them from another instant, or in another unit, than its manifest."
@@ -62,19 +65,27 @@ func TimersInOrder() Check {
 type timers struct {
 	probe, minDrain, timeout, ready, grace time.Duration
 	threshold                              int
+	// none: no drain timeout is promised. timeout is the grace period then.
+	none bool
 }
+
+// noTimeout is how a manifest says that.
+const noTimeout = "none"
 
 // news is how long it takes at most until nobody sends new connections: the probes
 // have to notice, and the service network has to hear of it.
 func (m timers) news(c Case) time.Duration { return m.probe*time.Duration(m.threshold) + c.P }
 
 func (m timers) inWords(c Case) string {
-	ready := ""
+	ready, timeout := "", m.timeout.String()
+	if m.none {
+		timeout = noTimeout
+	}
 	if m.ready > 0 {
 		ready = fmt.Sprintf(", ready timeout %s", m.ready)
 	}
 	return fmt.Sprintf("probes %s × %d + P = %s, minimum drain %s, drain timeout %s%s, grace period %s",
-		m.probe, m.threshold, m.news(c), m.minDrain, m.timeout, ready, m.grace)
+		m.probe, m.threshold, m.news(c), m.minDrain, timeout, ready, m.grace)
 }
 
 // readTimers takes the times from what a manifest was said to have.
@@ -86,7 +97,12 @@ func readTimers(attrs map[string]string) (m timers, err error) {
 		}
 		return d
 	}
-	m.probe, m.minDrain, m.timeout, m.grace = read("probe"), read("minDrain"), read("timeout"), read("grace")
+	m.probe, m.minDrain, m.grace = read("probe"), read("minDrain"), read("grace")
+	if m.none = attrs["timeout"] == noTimeout; m.none {
+		m.timeout = m.grace
+	} else {
+		m.timeout = read("timeout")
+	}
 	if attrs["ready"] != "" {
 		m.ready = read("ready")
 	}
@@ -112,6 +128,15 @@ func (g *gather) manifest(c Case) (m timers, all int) {
 		}
 		if news := m.news(c); news >= m.minDrain {
 			wrong("the probes' period × threshold + P (%s × %d + %s = %s) is not less than the minimum drain (%s)", m.probe, m.threshold, c.P, news, m.minDrain)
+		}
+		if m.none {
+			if m.minDrain >= m.grace {
+				wrong("the minimum drain (%s) is not less than the grace period (%s)", m.minDrain, m.grace)
+			}
+			if m.ready >= m.grace {
+				wrong("the ready timeout (%s) is not less than the grace period (%s)", m.ready, m.grace)
+			}
+			continue
 		}
 		if m.minDrain > m.timeout {
 			wrong("the minimum drain (%s) is more than the drain timeout (%s)", m.minDrain, m.timeout)
@@ -151,6 +176,8 @@ func (g *gather) endsAtTimeout(c Case, t Termination, m timers) {
 	switch late := t.Drain.At + m.timeout + leavesWithin; {
 	case !t.Exit.Known():
 		g.doubt("nobody saw %s exit", t.Name)
+	case m.none && t.Kill > 0 && t.Exit.At+slack >= t.Kill:
+		// SIGKILL was to end it.
 	case t.Kill > 0 && t.Exit.At-slack >= t.Kill:
 		g.culprit(t.Exit.At, t.Name, "", "D + %s: it was there until K, though its drain timeout is %s", ms(t.Exit.At-t.Drain.At), m.timeout)
 	case t.Kill > 0 && t.Exit.At+slack >= t.Kill:

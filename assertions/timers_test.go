@@ -102,6 +102,31 @@ func TestTimersInOrder(t *testing.T) {
 			manifest()(s)
 			s.drop(of(timeline.ProcExit, uid))
 		}, spec.Inconclusive},
+		{"no timeout is promised, and K ends it", TimersInOrder(), func(s *scene) {
+			manifest("timeout", "none")(s)
+			s.killed()
+		}, spec.Pass},
+		{"no timeout is promised, and it leaves by itself", TimersInOrder(), func(s *scene) {
+			s.doors(shut)
+			exits(s, shut+2*sec)
+			says(s, "timeout", "none")
+			s.untilKilled = true
+		}, spec.Pass},
+		{"no timeout is promised, and the minimum is the grace", TimersInOrder(), manifest("timeout", "none", "minDrain", "15s"), spec.Fail},
+		{"no timeout is promised, and no time for the news", TimersInOrder(), manifest("timeout", "none", "minDrain", "4s"), spec.Fail},
+		{"no timeout is promised, and the hook has no grace", TimersInOrder(), manifest("timeout", "none", "ready", "15s"), spec.Fail},
+		{"no timeout is promised, and killed before K", TimersInOrder(), func(s *scene) {
+			manifest("timeout", "none")(s)
+			s.event(wireD+timeout+sec/5, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+		}, spec.Fail},
+		{"no timeout is promised, and too few dials", TimersInOrder(), func(s *scene) {
+			exits(s, wireD+timeout+sec/5)
+			says(s, "timeout", "none")
+		}, spec.Inconclusive},
+		{"no timeout is promised, and nobody saw the exit", TimersInOrder(), func(s *scene) {
+			manifest("timeout", "none")(s)
+			s.drop(of(timeline.ProcExit, uid))
+		}, spec.Inconclusive},
 		{"nothing was left at the timeout", TimersInOrder(), func(s *scene) {
 			s.doors(shut)
 			exits(s, shut+sec)

@@ -47,7 +47,7 @@ func inGo() *system.System {
 		Roles: []system.Role{system.Gateway}, Features: []spec.Feature{spec.HTTP1},
 		Ports: map[string]int{"http1": 0, "admin": 0},
 		Drain: system.Drain{
-			MinDrain: system.Duration(5 * time.Second), Timeout: system.Duration(30 * time.Second), Grace: system.Duration(45 * time.Second),
+			MinDrain: system.Duration(5 * time.Second), Timeout: system.DrainTimeout(30 * time.Second), Grace: system.Duration(45 * time.Second),
 		},
 		Health: system.Health{Ready: &system.HTTPGet{Port: "http1", Path: "/ready"}},
 		Admin:  &system.HTTPStep{Post: "/drain"},

@@ -40,7 +40,7 @@ func TestReferenceGatewayAsPods(t *testing.T) {
 	} {
 		p := sys.InPod(system.Place{
 			Address: "0.0.0.0", Backends: []system.Backend{{Name: "backend", Address: "10.0.0.1", HTTP: 8080, TCP: 9090}},
-			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Timeout.D(), Grace: sys.Drain.Grace.D(),
+			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Cut(), Grace: sys.Drain.Grace.D(),
 			Image: "lastcall.dev/agent:test", Secret: "tls", ConfigMap: "config",
 		})
 		change(&p)
@@ -83,7 +83,7 @@ func TestProxiesAsPods(t *testing.T) {
 		}
 		p := sys.InPod(system.Place{
 			Address: "0.0.0.0", Backends: []system.Backend{{Name: "backend", Address: "10.0.0.1", HTTP: 8080, TCP: 9090}},
-			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Timeout.D(), Grace: sys.Drain.Grace.D(),
+			MinDrain: sys.Drain.MinDrain.D(), Timeout: sys.Drain.Cut(), Grace: sys.Drain.Grace.D(),
 			Image: "lastcall.dev/agent:test", Secret: "tls", ConfigMap: "config",
 		})
 		files, err := sys.RenderFiles(p)

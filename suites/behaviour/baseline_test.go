@@ -128,6 +128,31 @@ func TestWholeRunsKeepTheirBaseline(t *testing.T) {
 	}
 }
 
+// Who promises no drain timeout is asked until SIGKILL comes.
+func TestFitWithoutATimeout(t *testing.T) {
+	sys := claiming(t, system.Features())
+	sys.Drain.Timeout = system.NoTimeout
+	for _, id := range []string{"gateway.timer-order", "tcp.cut-is-visible", "h2.deadline"} {
+		b, _ := behaviour.Find(id)
+		fitted, why := behaviour.Fit(b, sys)
+		if why != "" {
+			t.Errorf("%s: %s", id, why)
+		}
+		longest := time.Duration(0)
+		for _, p := range fitted.Traffic {
+			longest = max(longest, p.Takes)
+		}
+		if grace := sys.Drain.Grace.D(); !fitted.Topology.UntilKilled() || fitted.Topology.Deadline != grace || longest <= grace {
+			t.Errorf("%s: until K %t, a deadline of %s, requests of up to %s; the grace is %s", id, fitted.Topology.UntilKilled(), fitted.Topology.Deadline, longest, grace)
+		}
+	}
+	for _, b := range behaviour.Catalogue() {
+		if b.Topology.UntilKilled() {
+			t.Errorf("%s: the reference promises a timeout, and its topology has none", b.ID)
+		}
+	}
+}
+
 // What can give no baseline, however long it takes, is waited for no longer than others.
 func TestABaselineEnds(t *testing.T) {
 	s := behaviour.Scenario{Topology: behaviour.SlowDrain, Traffic: []load.Profile{{Path: load.Service, Op: load.Get, Rate: 0.001}}}

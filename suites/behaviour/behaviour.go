@@ -149,6 +149,9 @@ type Topology struct {
 	Idle bool `json:"idle,omitempty"`
 }
 
+// UntilKilled: the system promises no drain timeout, so that SIGKILL cuts what is left.
+func (t Topology) UntilKilled() bool { return t.Grace > 0 && t.Deadline == t.Grace }
+
 // registry is the one global of the suite (ADR 0001).
 var registry []Behaviour
 

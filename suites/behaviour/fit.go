@@ -61,7 +61,7 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 	if (p.Op == load.HalfHeader || p.Op == load.Belated) && takes > headerTakes {
 		return p
 	}
-	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Timeout.D()-time.Second {
+	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
 		return p
 	}
 	p.Rate *= float64(p.Takes) / float64(takes)
@@ -83,13 +83,13 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
 			case b.Topology.Cut && p.Takes > b.Topology.Deadline:
-				p.Takes += sys.Drain.Timeout.D() - b.Topology.Deadline
+				p.Takes += sys.Drain.Cut() - b.Topology.Deadline
 			}
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
 		if ends && !sys.Reference() && (p.Op == load.Idle || p.Op == load.Mute) {
-			p.Takes = max(p.Takes, sys.Drain.Timeout.D()+heldLonger)
+			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() })
 		if i < 0 {
@@ -109,7 +109,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	t.Role = system.Gateway
 	if !sys.Reference() {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
-		t.Deadline, t.Grace = sys.Drain.Timeout.D(), sys.Drain.Grace.D()
+		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
 	}
 	if !slices.Contains(sys.Roles, system.Gateway) {
 		t.Role = ""

@@ -184,6 +184,7 @@ func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	r.recorded, r.unsound = true, unsound(r.meta, tl)
 	r.scene = assertions.NewCase(tl, p)
 	r.scene.MinDrain, r.scene.Deadline = s.Topology.MinDrain, s.Topology.Deadline
+	r.scene.UntilKilled = s.Topology.UntilKilled()
 	return r, nil
 }
 
@@ -362,10 +363,11 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		}
 	}
 	out.Verdict = verdict
-	if verdict == spec.Inconclusive {
-		if why := r.scarce(); why != "" {
-			out.Reason = why + "; " + out.Reason
-		}
+	switch why := r.scarce(); {
+	case verdict == spec.Skipped:
+		out.Reason = out.Findings[0].Actual
+	case verdict == spec.Inconclusive && why != "":
+		out.Reason = why + "; " + out.Reason
 	}
 	if r.meta.Error != "" && !(verdict == spec.Fail && r.cutShort()) {
 		out.Verdict, out.Reason = spec.Error, r.meta.Error

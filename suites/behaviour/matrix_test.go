@@ -12,11 +12,12 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// known puts behaviours into the registry for a test.
+// known puts behaviours into the registry for a test, before those of the catalogue, which
+// other tests link.
 func known(t *testing.T, bs ...Behaviour) {
 	t.Helper()
 	was := registry
-	registry = append(slices.Clone(registry), bs...)
+	registry = append(slices.Clone(bs), registry...)
 	t.Cleanup(func() { registry = was })
 }
 

@@ -163,6 +163,9 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	}})
 	t := g.scenario.Topology
 	attrs := map[string]string{"minDrain": t.MinDrain.String(), "timeout": t.Deadline.String()}
+	if t.UntilKilled() {
+		attrs["timeout"] = system.NoTimeout.String()
+	}
 	// What a manifest leaves open has the API's defaults (core/v1, PodSpec and Probe).
 	// One that has no readiness probe has no period, and the check says so.
 	seconds := func(n int32) string { return (time.Duration(n) * time.Second).String() }

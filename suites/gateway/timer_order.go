@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "Each timer covers for another one. A minimum shorter than what the probes and the service network need sends clients to a closed door; a drain timeout that the grace period does not have is never reached, because SIGKILL comes first and cuts without a word.",
 	Causes: "Defaults of different components, put together; a timer that is raised and the next one is not; one that counts from another instant than its neighbours.",
-	Fix:    "Stagger them: so long that the probes and P fit into the minimum, the drain timeout after it, the hook's own bound after that, and the grace period last, each with some seconds between.",
+	Fix:    "Stagger them: so long that the probes and P fit into the minimum, the drain timeout after it, the hook's own bound after that, and the grace period last, each with some seconds between. Who has no drain timeout says so in the system file (timeout: none), and is held to the minimum and the grace period alone.",
 
 	Topology: behaviour.GatedShort,
 	Disrupt:  behaviour.EndBoth,

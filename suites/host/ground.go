@@ -165,7 +165,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 	}
 	before.Replicas, before.Emit, before.Dir = 1, g.backstage, filepath.Join(before.Dir, "before")
 	d := g.subject.Drain
-	before.Place.MinDrain, before.Place.Timeout, before.Place.Grace = d.MinDrain.D(), d.Timeout.D(), d.Grace.D()
+	before.Place.MinDrain, before.Place.Timeout, before.Place.Grace = d.MinDrain.D(), d.Cut(), d.Grace.D()
 	peers := g.fleet.Backends()
 	before.Place.Backends = peers
 	if g.stands, err = host.Open(ctx, before); err != nil {

@@ -74,7 +74,7 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 		"a timeout just far enough": {load.Direct, load.Slow, 5 * time.Second, 8 * time.Second, 7 * time.Second, 2},
 	} {
 		sys := *vendors(t)
-		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.Duration(c.out)
+		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.DrainTimeout(c.out)
 		p := asked
 		p.Path, p.Op = c.path, c.op
 		b, why := (&Stage{cfg: Config{System: &sys}}).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})

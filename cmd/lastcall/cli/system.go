@@ -260,7 +260,11 @@ func tell(s *system.System, rendered bool) (string, error) {
 		steps[n] = step.String()
 	}
 	line("ended by", "%s", strings.Join(steps, ", then "))
-	line("times", "accepts for %s, cuts what is in flight at %s, killed at %s, all from the first step", s.Drain.MinDrain, s.Drain.Timeout, s.Drain.Grace)
+	cuts := fmt.Sprintf("cuts what is in flight at %s", s.Drain.Timeout)
+	if s.Drain.Timeout == system.NoTimeout {
+		cuts = "promises no time at which it cuts what is in flight"
+	}
+	line("times", "accepts for %s, %s, killed at %s, all from the first step", s.Drain.MinDrain, cuts, s.Drain.Grace)
 	if rendered {
 		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 			fmt.Fprintf(&out, "\n--- DIR/%s\n%s", name, p.Files[name])
