@@ -78,6 +78,18 @@ func recordedBaseline(s behaviour.Scenario) assertions.Case {
 // times: what a request takes is then more than an ordinary baseline, and the behaviour's
 // own traffic has to give one all the same.
 func TestEachBehaviourAloneHasABaseline(t *testing.T) {
+	alone := func(b behaviour.Behaviour, of string) {
+		t.Helper()
+		for _, s := range behaviour.Fold([]behaviour.Behaviour{b}, "", false) {
+			failed, n := behaviour.InBaseline(recordedBaseline(s))
+			if failed > 0 || n < behaviour.SteadyRun {
+				t.Errorf("%s of %s: %d failed, and %d in a baseline of %s, which takes %d", b.ID, of, failed, n, s.Baseline(), behaviour.SteadyRun)
+			}
+		}
+	}
+	for _, b := range behaviour.Catalogue() {
+		alone(b, "the reference")
+	}
 	for _, features := range [][]spec.Feature{
 		nil, // the starter's own
 		system.Features(),
@@ -96,12 +108,7 @@ func TestEachBehaviourAloneHasABaseline(t *testing.T) {
 			if why != "" || len(fitted.Traffic) == 0 {
 				continue
 			}
-			for _, s := range behaviour.Fold([]behaviour.Behaviour{fitted}, "", false) {
-				failed, of := behaviour.InBaseline(recordedBaseline(s))
-				if failed > 0 || of < behaviour.SteadyRun {
-					t.Errorf("%s, claiming %v: %d failed, and %d in a baseline of %s, which takes %d", b.ID, sys.Features, failed, of, s.Baseline(), behaviour.SteadyRun)
-				}
-			}
+			alone(fitted, fmt.Sprintf("a system that claims %v", sys.Features))
 		}
 	}
 }
