@@ -48,8 +48,7 @@ func CloseNotifyFirst() Check {
 				f.Evidence = nil
 				return f
 			}
-			g.finding.Cause = "The server closes the socket under its TLS library, or leaves it to its kernel: for its client that can't be told from an attack that cuts an answer short."
-			passed := fmt.Sprintf("all %d were ended by close_notify first", total)
+			passed := fmt.Sprintf("all %d TLS connections that stood at D, and that the server ended, were ended by close_notify first", total)
 			if cut > 0 {
 				passed += fmt.Sprintf("; %d more were cut with a request in hand and without it", cut)
 			}

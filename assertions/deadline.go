@@ -71,9 +71,8 @@ func DeadlineTellsFirst() Check {
 				return f
 			}
 			g.count(what, cut, floor)
-			g.finding.Cause = "At its deadline the server closes its sockets, or leaves them to its kernel: what it broke off looks like a broken network."
 			return g.conclude(
-				fmt.Sprintf("all %d were told by RST_STREAM or GOAWAY", cut),
+				fmt.Sprintf("all %d streams that still ran when the instance cut them were told by RST_STREAM or GOAWAY", cut),
 				fmt.Sprintf("%d of %s without a word", bare, plural(cut, "stream was cut", "streams were cut")))
 		},
 	}

@@ -286,9 +286,8 @@ func CutIsVisible() Check {
 				return f
 			}
 			g.count(what, cut, floor)
-			g.finding.Cause = "At its deadline, or at its exit, the server closes its sockets as it would at the end of a stream: a client that reads to the end takes what it has for all there is."
 			return g.conclude(
-				fmt.Sprintf("all %d were reset", cut),
+				fmt.Sprintf("all %d opaque streams that still ran when the instance cut them were reset", cut),
 				fmt.Sprintf("%d of %s ended by FIN, as if whole", hidden, plural(cut, "stream that was cut was", "streams that were cut were")))
 		},
 	}

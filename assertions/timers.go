@@ -53,7 +53,6 @@ func TimersInOrder() Check {
 				}
 			}
 			g.needTerminations(c)
-			g.finding.Cause = "Timers were set one by one, each for itself; or a process counts one of them from another instant, or in another unit, than its manifest."
 			return g.conclude(
 				fmt.Sprintf("%s, and so it was at each of %s", m.inWords(c), c.ends()),
 				fmt.Sprintf("%s: broken %s, in the manifest or at %s", m.inWords(c), plural(g.failures(), "time", "times"), c.ends()))
