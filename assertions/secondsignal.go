@@ -20,7 +20,7 @@ func IgnoresSecondSignal() Check {
 	const floorNew, floorInflight = 50, 5
 	return Check{
 		Name:     "P after a second SIGTERM",
-		Expected: "for P after a second SIGTERM the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
+		Expected: "for P after a second SIGTERM, or as long as a pod that got one SIGTERM alone does, the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
 		Likely:   earlyEndBehindSecond,
 		Floors: []Floor{
 			{Name: "second SIGTERMs", N: 1, Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged"},

@@ -85,7 +85,7 @@ type Sample struct {
 
 	Outcome Outcome `json:"outcome"`
 	Phase   Phase   `json:"phase"`
-	// Err is the error's text, for people. No check reads it.
+	// Err is the error's text, for people: a culprit's line has it. No verdict reads it.
 	Err    string `json:"err,omitempty"`
 	Status int    `json:"status,omitempty"`
 	// GRPC is the grpc-status that a gRPC call ended with, as it was sent: "0" is

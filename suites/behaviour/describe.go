@@ -99,6 +99,9 @@ func InWords(d disrupt.Disruption) string {
 	if d.After > 0 {
 		later = " " + seconds(d.After) + " later"
 	}
+	if d.Targets > 1 && d.To(d.Targets-1).Midway == "" {
+		later += " but for the last"
+	}
 	d.Midway, d.After = "", 0
 	return d.String() + ", " + act + later
 }
