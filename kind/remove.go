@@ -190,7 +190,7 @@ func removeContainer(ctx context.Context, c container, groups cgroup.Hierarchies
 		case err := <-done:
 			switch {
 			case err == nil && len(thawed) > 0:
-				return fmt.Sprintf("container %s (%d frozen control groups in it were thawed)", c.name, len(thawed)), nil
+				return fmt.Sprintf("container %s (frozen control groups in it that were thawed: %d)", c.name, len(thawed)), nil
 			case err == nil:
 				return "container " + c.name, nil
 			case ctx.Err() != nil:

@@ -192,7 +192,7 @@ func TestRemoveWhatIsFrozen(t *testing.T) {
 				}
 			}
 			got, err := removeContainer(t.Context(), c, groups, time.Minute)
-			if want := "container lastcall-x-worker (1 frozen control groups in it were thawed)"; got != want || err != nil {
+			if want := "container lastcall-x-worker (frozen control groups in it that were thawed: 1)"; got != want || err != nil {
 				t.Errorf("%q, %v; want %q", got, err, want)
 			}
 		})

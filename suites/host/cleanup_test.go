@@ -25,11 +25,13 @@ const patience = time.Minute
 // TestMain lets this binary be a run that is killed.
 func TestMain(m *testing.M) {
 	if os.Getenv("LASTCALL_TEST_RUNS") != "" {
-		if err := runAndFork(os.Stdout); err != nil {
+		lock, err := runAndFork(os.Stdout)
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+		_ = lock.Close()
 		return
 	}
 	os.Exit(m.Run())
@@ -38,15 +40,15 @@ func TestMain(m *testing.M) {
 // runAndFork is what a run makes: a folder, and in it a process that leaves two others: one in a
 // session of its own whose parent is gone, and one in its own group. It says the folder
 // and their numbers.
-func runAndFork(to io.Writer) error {
+func runAndFork(to io.Writer) (lock *os.File, err error) {
 	dir, lock, err := newFolder()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file := filepath.Join(dir, "pids")
 	script := "setsid sh -c 'sleep 600 >/dev/null 2>&1 & echo $! >" + file + "' & wait; sleep 600 & echo $! >>" + file + "; exec sleep 600"
 	if _, err := host.Press([]string{"sh", "-c", script}, "test", "", 0, 0, filepath.Join(dir, "scenario", "one"), filepath.Join(dir, "log")); err != nil {
-		return err
+		return nil, err
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -56,8 +58,7 @@ func runAndFork(to io.Writer) error {
 			break
 		}
 	}
-	_ = lock // it is held as long as the process lives
-	return nil
+	return lock, nil
 }
 
 // run is one in a process of its own.

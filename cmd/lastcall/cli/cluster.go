@@ -107,8 +107,10 @@ func newCleanup(do ClusterActions) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Remove all that runs of the suite left, also after a crash",
 		Long: `Remove all that runs of the suite left on this machine: clusters that it made,
-running ones too, their networks, routes and rules. With --kubeconfig, what they
-left in that cluster instead: the namespaces labelled lastcall.dev/run.`,
+running ones too, their networks, routes and rules; and the folders and the
+processes of runs on the host that were killed. A run on the host that lives keeps
+its own. With --kubeconfig, what they left in that cluster instead: the namespaces
+labelled lastcall.dev/run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cleanup := do.Cleanup
