@@ -109,6 +109,11 @@ func (k *Sink) watch(s *timeline.Sample) {
 	if assertions.LeftBehind(*s) {
 		return // as a server does that keeps no connection, drain or not
 	}
+	if s.Unsent() {
+		// Nobody was asked, and so nobody failed to answer.
+		st.clean, st.last = 0, s.Err
+		return
+	}
 	if s.Failed() {
 		k.failed++
 		st.tried++

@@ -3,8 +3,11 @@
 package behaviour
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -82,4 +85,48 @@ func TestUnsent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The gate waits for a stream whose requests are not sent, and takes it for none that the
+// system does not serve.
+func TestTheGateAndWhatIsNotSent(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		rec, err := timeline.NewRecorder(dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newSink(rec, "")
+		stop := make(chan struct{})
+		const sent, left = "direct/http1/new/get@a", "direct/h2c/new/get@a"
+		go func() {
+			for n := 1; ; n++ {
+				for _, s := range []timeline.Sample{
+					{Stream: sent, ID: fmt.Sprint("s", n), Outcome: timeline.OK, Phase: timeline.PhaseDone},
+					{Stream: left, ID: fmt.Sprint("l", n), Outcome: timeline.Cancelled, Phase: timeline.PhaseDue, Saturated: true, Err: "not sent: 7 requests of its stream are in flight"},
+				} {
+					k.Emit(timeline.Record{Sample: &s}, 0)
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		}()
+		for _, streams := range [][]string{{sent, left}, {left}} {
+			err := k.awaitSteady(t.Context(), streams, true, 2*unservedFor)
+			if err == nil || errors.Is(err, errNothingServed) || !strings.Contains(err.Error(), "last failure: not sent: 7 requests") {
+				t.Errorf("of %q: %v", streams, err)
+			}
+		}
+		close(stop)
+		synctest.Wait()
+		if _, failed := k.Counts(); failed > 0 {
+			t.Errorf("%d failed, and nothing was sent", failed)
+		}
+		if err := rec.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
