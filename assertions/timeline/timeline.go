@@ -159,6 +159,8 @@ const (
 	// PodDeletion: the watch first shows a deletionTimestamp (T_del). Attrs: grace (seconds).
 	PodDeletion EventKind = "pod.deletion"
 	// PodContainer: a container's state changed. Attrs: container, state, exitCode, reason.
+	// Where the reason is ReasonOOMKilled: limit (of its memory; "": it has none), and
+	// finished (when, in RFC 3339), or on a host kills (see there).
 	PodContainer EventKind = "pod.container"
 	// PodGone: the watch shows the pod deleted.
 	PodGone EventKind = "pod.gone"
@@ -243,7 +245,9 @@ const (
 	Marker EventKind = "marker"
 	// LedgerTail: the witness has a pod's ledger whole. Attrs: why, lines, partial.
 	LedgerTail EventKind = "ledger.tail"
-	// AgentLost: the control channel to an agent broke for good. Attrs: agent, why.
+	// AgentLost: the control channel to an agent broke for good, or another process of
+	// the suite's own ended. Attrs: agent, why, and memory (true) where it was killed for
+	// its memory.
 	AgentLost EventKind = "agent.lost"
 	// Outage: a part of the control plane was seen to be away, or back.
 	// Subject is its name (kube-apiserver). Attrs: up (true, false).
@@ -276,6 +280,12 @@ const (
 	ToldByFIN         = "fin"
 	ToldByCloseNotify = "close-notify"
 )
+
+// ReasonOOMKilled is the reason of a container's end (PodContainer) that the kernel
+// killed for memory, as the kubelet tells it. On a host it is told of a process that a
+// SIGKILL ended that is none of the suite's, while the kernel counted kills for memory
+// (the attribute kills: how many of its control group, or of the machine).
+const ReasonOOMKilled = "OOMKilled"
 
 // From where an instance's controls were tried (Control).
 const (

@@ -89,6 +89,9 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 	if line := text.Suspects(r); line != "" {
 		fmt.Fprintf(b, "\n**%s.**\n", Escape(line))
 	}
+	if line := text.Killed(r); line != "" {
+		fmt.Fprintf(b, "\n**%s.**\n", Escape(line))
+	}
 }
 
 // pressure is a table of the closed-loop load beside the recordings' streams.

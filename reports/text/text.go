@@ -197,6 +197,9 @@ func (p *page) head() {
 	if line := Suspects(p.r); line != "" {
 		p.f("%s\n", p.paint(yellow, strings.TrimSuffix(Wrap("  ", line), "\n")))
 	}
+	if line := Killed(p.r); line != "" {
+		p.f("%s\n", p.paint(yellow, strings.TrimSuffix(Wrap("  ", line), "\n")))
+	}
 	if r.Settings.Fault != "" {
 		p.f("  %s\n", p.paint(yellow, "a part of the reference system was broken on purpose: --fault="+string(r.Settings.Fault)))
 	}
@@ -601,6 +604,13 @@ func (p *page) scenarios() {
 		p.clocks(s)
 		for _, f := range s.FailedSteps {
 			p.wrap("  step failed: ", failedStep(f))
+		}
+		for _, k := range s.KilledForMemory {
+			line := who(k) + ", at " + took(k.At)
+			if k.Times > 1 {
+				line += " and later, " + count(k.Times, "time") + " in all"
+			}
+			p.wrap("  killed for memory: ", line)
 		}
 		p.streams(s)
 		if l := s.Ledger; l != nil {

@@ -202,6 +202,10 @@ type Scenario struct {
 	// cluster its pods' preStop hooks) as far as it failed. Where a behaviour failed
 	// too, it may be for that.
 	FailedSteps []FailedStep `json:"failedSteps,omitempty"`
+	// KilledForMemory are the containers, on a host the processes, that the kernel
+	// killed for their memory, of the system and of the suite: what failed around then
+	// may have failed for that.
+	KilledForMemory []MemoryKill `json:"killedForMemory,omitempty"`
 	// Connections is what became of those that were open to who terminated.
 	Connections *Connections `json:"connections,omitempty"`
 	Streams     []Stream     `json:"streams,omitempty"`
@@ -224,6 +228,20 @@ type FailedStep struct {
 	// Instances are those for which it failed, and Times how often it did.
 	Instances []string `json:"instances"`
 	Times     int      `json:"times"`
+}
+
+// MemoryKill is a container, on a host a process, that was killed for its memory.
+type MemoryKill struct {
+	Instance  string `json:"instance"`
+	Container string `json:"container,omitempty"`
+	// Limit is the container's, as its manifest has it; empty: it has none.
+	Limit string `json:"limit,omitempty"`
+	// At is when that was first seen, and Times how often it was.
+	At    Duration `json:"at"`
+	Times int      `json:"times"`
+	// Likely: a SIGKILL ended it that is none of the suite's, while the kernel counted
+	// kills for memory; which processes it killed, nobody says here.
+	Likely bool `json:"likely,omitempty"`
 }
 
 // ScenarioTiming is what one recording took.

@@ -44,7 +44,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	for _, t := range r.scene.Terminations {
 		out.Terminations = append(out.Terminations, r.describeTermination(t))
 	}
-	out.FailedSteps = r.failedSteps()
+	out.FailedSteps, out.KilledForMemory = r.failedSteps(), r.killedForMemory()
 	out.Connections = connections(r.scene.Timeline, out.Terminations)
 	out.Streams = describeStreams(slices.Concat(r.scene.Timeline.Samples, r.scene.Unsent))
 	rec := assertions.Reconcile(r.scene.Timeline)

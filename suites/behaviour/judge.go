@@ -237,6 +237,9 @@ func (j *judgement) blind() func(stream string) string {
 // doubt says why a recording can't carry a Pass; "" when it can.
 func (r recording) doubt() string {
 	c := r.scene
+	if why := r.ownKill(); why != "" {
+		return why
+	}
 	switch {
 	case r.meta.Doubt != "":
 		return r.meta.Doubt
@@ -274,10 +277,10 @@ func (r recording) doubt() string {
 	if c.Cancelled > 0 {
 		return fmt.Sprintf("the generator itself gave up attempts: %d of them", c.Cancelled)
 	}
-	if why := r.unseen(); why != "" {
+	if why := unsent(c); why != "" {
 		return why
 	}
-	if why := unsent(c); why != "" {
+	if why := r.unseen(); why != "" {
 		return why
 	}
 	if why := r.unpressed(); why != "" {

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures"
@@ -60,7 +61,8 @@ type ground struct {
 
 	mu      sync.Mutex
 	targets []deploy.Instance
-	loaded  bool // the load runs
+	loaded  bool              // the load runs
+	killed  map[string]string // pods of ours that were killed for memory, and how
 }
 
 func (g *ground) open(ctx context.Context) error {
@@ -140,7 +142,8 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
-	g.probe, err = s.follow(ctx, "probe", addr, dial, g.emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
+	at := types.NamespacedName{Namespace: g.scope.Namespace, Name: up[0].Name}
+	g.probe, err = s.follow(ctx, "probe", at, addr, dial, g.emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return err
 }
 
@@ -222,6 +225,7 @@ func (g *ground) observed(e timeline.Event) {
 		g.fronts.note(e)
 	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	g.noteKill(e)
 	g.relieve(e)
 	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
 		g.tasks.Go(func() { g.join(e.Name, e.Subject) })
@@ -288,11 +292,12 @@ func (g *ground) buried(uid string) {
 }
 
 func (g *ground) lost(name string, err error) {
-	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": name, "why": err.Error()}})
+	g.sink.Event(lossOf(name, err.Error(), false))
 }
 
 // Start begins the scenario's traffic.
 func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
+	defer func() { err = g.because(err) }()
 	var inside, outside []load.Stream
 	for _, p := range g.scenario.Traffic {
 		some, err := g.streams(p)
@@ -377,7 +382,8 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 }
 
 // Stop ends the load and waits for what is in flight, and for the histories.
-func (g *ground) Stop(ctx context.Context) error {
+func (g *ground) Stop(ctx context.Context) (err error) {
+	defer func() { err = g.because(err) }()
 	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx)); err != nil {
 		return err
 	}

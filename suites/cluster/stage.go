@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -210,7 +211,8 @@ func (s *Stage) openWitnesses(ctx context.Context) error {
 // meet follows the witness of a node.
 func (s *Stage) meet(ctx context.Context, i deploy.Instance, emit func(timeline.Record, time.Duration)) error {
 	addr := net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(witnessPort))
-	a, err := s.follow(ctx, "witness on "+i.Node, addr, nil, emit, func(r timeline.Record) {
+	at := types.NamespacedName{Namespace: s.shared.Namespace, Name: i.Name}
+	a, err := s.follow(ctx, "witness on "+i.Node, at, addr, nil, emit, func(r timeline.Record) {
 		if !s.shut(i.Node) {
 			s.router.all(r)
 		}
@@ -285,7 +287,8 @@ func (s *Stage) openCollector(ctx context.Context) error {
 	}
 	s.collector = net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.CollectPort))
 	addr, dial := s.reach(s.shared.Namespace, up[0], 0)
-	a, err := s.follow(ctx, "collector", addr, dial, s.router.emit, s.router.all)
+	at := types.NamespacedName{Namespace: s.shared.Namespace, Name: up[0].Name}
+	a, err := s.follow(ctx, "collector", at, addr, dial, s.router.emit, s.router.all)
 	if err != nil {
 		return err
 	}
@@ -302,14 +305,14 @@ func (s *Stage) reach(namespace string, i deploy.Instance, hostPort int32) (stri
 	return net.JoinHostPort(i.Name, strconv.Itoa(deploy.ControlPort)), forward(s.cfg.Rest, namespace, i.Name, deploy.ControlPort)
 }
 
-func (s *Stage) follow(ctx context.Context, name, addr string, dial control.DialFunc,
+// follow follows the agent of a pod.
+func (s *Stage) follow(ctx context.Context, name string, pod types.NamespacedName, addr string, dial control.DialFunc,
 	emit func(timeline.Record, time.Duration), tell func(timeline.Record),
 ) (*agent, error) {
 	return follow(ctx, name, addr, dial, s.client, emit, func(err error) {
-		tell(timeline.Record{Event: &timeline.Event{
-			At: timeline.Monotonic(), Source: "runner", Kind: timeline.AgentLost,
-			Attrs: map[string]string{"agent": name, "why": err.Error()},
-		}})
+		why, memory := lookAfter(ctx, s.cs, pod, err)
+		e := lossOf(name, why, memory)
+		tell(timeline.Record{Event: &e})
 	})
 }
 
