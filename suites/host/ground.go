@@ -249,6 +249,14 @@ func (g *ground) vacated(ctx context.Context, uid string) error {
 func (g *ground) backstage(e timeline.Event) {
 	switch e.Kind {
 	case timeline.ProcExit:
+	case timeline.PodContainer:
+		if e.Attrs["reason"] == timeline.ReasonOOMKilled && g.ctx.Err() == nil {
+			g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.AgentLost, Attrs: map[string]string{
+				"agent": e.Name, "memory": "true",
+				"why": "it was killed for memory, as it seems: a SIGKILL that is none of the suite's ended it, and the kernel counted kills for memory while it ran",
+			}})
+		}
+		return
 	case timeline.Sockets, timeline.Gauge, timeline.WatchGap:
 		if g.ctx.Err() == nil {
 			g.sink.Emit(timeline.Record{Event: &e}, 0)
