@@ -152,6 +152,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 	}
 	tail, steady := mark(assertions.MarkTail), mark(assertions.MarkSteady)
 	silent := tail(20 * time.Second)
+	broken := func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }
 	doubted := func(_ func(timeline.Record), m *Meta) { m.Doubt = "who knows" }
 	hanging := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
@@ -231,8 +232,9 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "no control", noControl: true, want: spec.Inconclusive, reason: "no control"},
 		{name: "no control, and a violation", noControl: true, own: failAt(7 * time.Second), want: spec.Fail},
 		{name: "the control was dirty", control: failAt(2 * time.Second), want: spec.Inconclusive, reason: "control proves nothing"},
-		{name: "the recording broke", own: func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }, want: spec.Error, reason: "kaput"},
-		{name: "a violation stands when the recording broke later", own: both(failAt(7*time.Second), func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }), want: spec.Fail},
+		{name: "the recording broke", own: broken, want: spec.Error, reason: "kaput"},
+		{name: "a violation stands when the recording broke later", own: both(failAt(7*time.Second), broken), want: spec.Fail},
+		{name: "it does not on a dirty baseline", own: both(failAt(2*time.Second), failAt(7*time.Second), broken), want: spec.Error, reason: "kaput"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -286,6 +288,28 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	j.recs = append(j.recs, ctl, own)
 	if got := own.judge(b, j.blind()); got.Verdict != spec.Inconclusive || !strings.Contains(got.Reason, "did not see it") {
 		t.Errorf("%v: %s", got.Verdict, got.Reason)
+	}
+}
+
+// The control of a matrix's row is of a broken component, and shows nothing of the run's own
+// clients.
+func TestAControlOfTheMatrixIsNone(t *testing.T) {
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	dir := t.TempDir()
+	control := Fold([]Behaviour{kill}, "", false)[0]
+	tape(t, dir, control, nil)
+	r, err := readRecording(dir, control, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := kill.Traffic[0].Key()
+	if why := (&judgement{recs: []recording{r}}).blind()(stream); why != "" {
+		t.Errorf("the run's own control: %s", why)
+	}
+	r.meta.Scenario.Fault = DeafClients
+	if why := (&judgement{recs: []recording{r}}).blind()(stream); !strings.Contains(why, "no control was recorded") {
+		t.Errorf("a control under a fault: %q", why)
 	}
 }
 
@@ -343,6 +367,17 @@ func TestPropagationTakesOthers(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A rolling update ends each of its pods, and somebody sees it.
+func TestARollOutEndsAll(t *testing.T) {
+	for n, want := range map[int]string{1: "a rolling update of 2 pods ended 1", 2: "", 3: ""} {
+		r := recording{meta: Meta{Scenario: Scenario{Disrupt: RollingUpdate, Topology: Topology{Replicas: 2}}}}
+		r.scene = assertions.Case{Timeline: &timeline.Timeline{}, Terminations: make([]assertions.Termination, n)}
+		if got := r.unseen(); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%d ended: %q, want %q", n, got, want)
 		}
 	}
 }

@@ -61,16 +61,18 @@ func incomplete(m Meta, tl *timeline.Timeline) string {
 }
 
 // quiet says how long before the load's end the last sample was, where that is too long; ""
-// where it is not. Streams to an instance end with it.
+// where it is not.
 func quiet(tl *timeline.Timeline, end time.Duration) string {
-	const tooLong = time.Second // all streams of a recording together leave a tenth of it
+	// Streams to an instance end P and a second after it, which is when the load ends where
+	// it was the last; others go on to the end.
+	const tooLong = 2 * time.Second
 	last := time.Duration(0)
 	for _, s := range tl.Samples {
-		if !strings.HasPrefix(s.Stream, "direct/") && !assertions.Scouts(s) {
+		if !assertions.Scouts(s) {
 			last = max(last, s.Start)
 		}
 	}
-	if last == 0 || end-last <= tooLong {
+	if end-last <= tooLong {
 		return ""
 	}
 	return fmt.Sprintf("the history is not whole: the last sample is of %s before the load's end", (end - last).Round(time.Millisecond))
