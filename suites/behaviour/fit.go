@@ -26,16 +26,25 @@ func Fit(b Behaviour, sys *system.System) (Behaviour, string) {
 // unfit says why a vendor's system can't be put to a behaviour.
 func unfit(b Behaviour, sys *system.System) string {
 	t := b.Topology
-	switch {
-	case t.Role != "" && !slices.Contains(sys.Roles, t.Role):
-		return fmt.Sprintf("it is about a %s, and %s is none", t.Role, sys.Metadata.Name)
+	switch first := sys.Terminate[0]; {
+	case OfAnotherRole(b, sys) != "":
+		return OfAnotherRole(b, sys)
 	case t.Deadline > t.Grace || t.Hook > 0:
-		return "it sets the system's own times, which only the reference lets it do"
-	case b.Disrupt.Midway == disrupt.SigtermAgain && sys.Terminate[0].Signal == "":
-		return fmt.Sprintf("a second signal finds %s past what comes before the first one, and this is about how it serves from there on", sys.Metadata.Name)
+		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
+	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
+		return fmt.Sprintf("it sends SIGTERM again while a drain goes on that SIGTERM began, and the drain of %s begins with another step (%s): write a second file whose terminate begins with a signal, as systems/haproxy-naive.yaml, to have that judged",
+			sys.Metadata.Name, first)
 	default:
 		return ""
 	}
+}
+
+// OfAnotherRole says that a behaviour is about what a system is not.
+func OfAnotherRole(b Behaviour, sys *system.System) string {
+	if r := b.Topology.Role; r != "" && !slices.Contains(sys.Roles, r) {
+		return fmt.Sprintf("it is about a %s, and %s is none by its roles: if it passes requests on to backends, write roles: [%s]", r, sys.Metadata.Name, r)
+	}
+	return ""
 }
 
 // heldLonger is by how much a connection that is held outlasts a vendor's drain:

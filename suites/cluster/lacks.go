@@ -22,10 +22,10 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) stri
 		return why
 	}
 	if b.Disrupt.NodeWide() && !ours {
-		return "it touches nodes or the control plane, which the suite does on clusters that it made only"
+		return "it touches nodes or the control plane, which the suite does on clusters that it made only: use --stage kind"
 	}
 	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !reachable {
-		return "its clients are outside the cluster, and no node's address can be reached from here"
+		return "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux"
 	}
 	return ""
 }
@@ -35,25 +35,27 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System) string {
 	t := b.Topology
 	switch {
 	case sys == nil && t.Role != "":
-		return fmt.Sprintf("it is about a %s: put one up with --system (systems/reference-gateway.yaml is the reference's), or use stage host", t.Role)
+		return fmt.Sprintf("it is about a %s: put one up with --system (systems/reference-gateway.yaml is the suite's own), or use --stage host", t.Role)
 	case sys == nil:
 		return ""
 	case t.Behind:
-		return "it ends the backends, each of which has to come back at its old address: pods don't, and this version puts no other network before them. Stage host does"
+		return "it ends the backends, each of which has to come back at its old address, and pods get new ones: use --stage host"
 	case strings.HasPrefix(b.ID, "endpoints."):
-		return "it is about the cluster's service network, which is put to it with the reference app: leave --system out"
+		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:
-		return "it sends a second signal, and where a hook begins the drain that is the first one"
-	case b.Disrupt.Midway == disrupt.ControlPlaneOutage, b.Disrupt.Kind == disrupt.NodeShutdown:
-		return "it is held to the reference app's own times, or ends the backends with their node: leave --system out"
+		return "it sends SIGTERM again while a drain goes on, and nobody sees whether a preStop hook of the manifest began that, before any SIGTERM: use --stage host"
+	case b.Disrupt.Midway == disrupt.ControlPlaneOutage:
+		return "it is held to the times of the suite's reference app: run it without --system"
+	case b.Disrupt.Kind == disrupt.NodeShutdown:
+		return "it shuts a node down, which would end the backends there too: run it without --system"
 	case b.Disrupt.Kind == disrupt.DrainCall:
-		return "it looks at a liveness probe of a second, and a manifest has its own"
+		return "it needs a liveness probe that looks each second, as the suite's reference app has one, and the manifest has its own: run it without --system"
 	case t.Budget > 0:
-		return "it is about evictions and their budget, which this version puts the reference app to only"
+		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	case t.Apart:
-		return "it places the pods apart, which this version does with the reference app only"
+		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
 	case b.Disrupt.Kind == disrupt.Intrude, slices.Contains(b.Needs, spec.LBHealth):
-		return "it asks the instances themselves for their health, or tries their admin listeners, which this version does on stage host only"
+		return "it asks each instance for its health as a load balancer does, or tries its admin port, which this version does on the host only: use --stage host"
 	}
 	for _, need := range b.Needs {
 		if slices.Contains(system.Features(), need) {

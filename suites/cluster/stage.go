@@ -373,7 +373,7 @@ func (s *Stage) look(ctx context.Context) {
 		s.lacks[spec.ClusterDNS] = err.Error()
 	}
 	if s.cfg.Nodes == nil {
-		s.lacks[spec.NodeShutdown] = "it shuts a node down, which the suite does on clusters that it made only"
+		s.lacks[spec.NodeShutdown] = "it shuts a node down, which the suite does on clusters that it made only: use --stage kind"
 	} else if err := disrupt.CanShutDown(ctx, s.cfg.Nodes, s.workers[len(s.workers)-1]); err != nil {
 		s.lacks[spec.NodeShutdown] = err.Error()
 	}

@@ -168,6 +168,12 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 	}
 	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
 	sys := s.subject(b.Topology)
+	if s.cfg.System != nil {
+		// Who is of another role need not hear of features.
+		if why := behaviour.OfAnotherRole(b, sys); why != "" {
+			return b, why
+		}
+	}
 	for _, need := range b.Needs {
 		if need == spec.Services {
 			continue
@@ -185,19 +191,40 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 
 // Lacks says what a behaviour takes that no host has; "" for nothing.
 func Lacks(b behaviour.Behaviour) string {
+	if strings.HasPrefix(b.ID, "endpoints.") {
+		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
+	}
 	if why := host.Can(b.Disrupt); why != "" {
 		return why
 	}
 	for _, p := range b.Traffic {
 		if p.Path != load.Direct && p.Path != load.Service && p.Path != load.Balanced {
-			return fmt.Sprintf("its clients take the path %s, which is a cluster's", p.Path)
+			return fmt.Sprintf("its clients come by way of a Service of Kubernetes (%s), and this stage has none: use --stage kind", p.Path)
 		}
 	}
 	for _, need := range b.Needs {
-		switch need {
-		case spec.Pods, spec.OutsideClient, spec.KubeProxy, spec.ClusterDNS, spec.NodeShutdown, spec.ControlPlane:
-			return fmt.Sprintf("it needs %s, which a cluster has", need)
+		if what := ofClusters(need); what != "" {
+			return fmt.Sprintf("it needs %s, and this stage has none: use --stage kind", what)
 		}
+	}
+	return ""
+}
+
+// ofClusters says what a feature is that only a cluster has.
+func ofClusters(f spec.Feature) string {
+	switch f {
+	case spec.Pods:
+		return "pods and a kubelet"
+	case spec.OutsideClient:
+		return "a client outside of a cluster"
+	case spec.KubeProxy:
+		return "kube-proxy"
+	case spec.ClusterDNS:
+		return "a cluster's DNS"
+	case spec.NodeShutdown:
+		return "a node that can be shut down"
+	case spec.ControlPlane:
+		return "a control plane"
 	}
 	return ""
 }

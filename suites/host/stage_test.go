@@ -194,7 +194,7 @@ func TestFitInOneVersion(t *testing.T) {
 		"HTTP/2 alone":   {[]spec.Feature{spec.H2C}, []load.Profile{in(load.H2C, 40)}, ""},
 		"in TLS alone":   {[]spec.Feature{spec.TLS}, []load.Profile{in(load.TLS1, 40)}, ""},
 		"in TLS, HTTP/2": {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(load.TLS1, 25), in(load.H2, 15)}, ""},
-		"neither":        {[]spec.Feature{spec.TCP}, nil, "claims none of HTTP1, H2C and TLS"},
+		"neither":        {[]spec.Feature{spec.TCP}, nil, "claims no HTTP: if it speaks some, add HTTP1"},
 	})
 }
 
@@ -215,7 +215,7 @@ func TestUnfit(t *testing.T) {
 		why string
 	}{
 		"a second signal":                    {twice, plain, ""},
-		"a second signal, after a hook":      {twice, &hooked, "past what comes before the first one"},
+		"a second signal, after a hook":      {twice, &hooked, "the drain of gateway begins with another step (sleep 1s)"},
 		"one signal, after a hook":           {once, &hooked, ""},
 		"a gateway's":                        {once, plain, ""},
 		"a gateway's, of an app":             {once, &app, "is none"},

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suites
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/cluster"
+	"github.com/lastcall-dev/lastcall/suites/host"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// advice is how a reason says what to do, or that nothing can be done.
+var advice = regexp.MustCompile(`: (use|run|write|where|if|put|add|let) `)
+
+// Why a behaviour is skipped is read by people who do not know this suite: it says what is missing and
+// what to write, or to run, to have it judged. The golden file is what they read.
+func TestSkips(t *testing.T) {
+	haproxy, err := system.Load("../systems/haproxy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := inGo()
+	app.Roles, app.Admin, app.Terminate = []system.Role{system.App}, nil, []system.Step{{Signal: "TERM"}}
+	mute := *app
+	mute.Roles, mute.Features, mute.Ports = []system.Role{system.Gateway}, []spec.Feature{spec.TCP}, map[string]int{"tcp": 0}
+	fits := func(sys *system.System, lacks func(behaviour.Behaviour) string) func(behaviour.Behaviour) string {
+		return func(b behaviour.Behaviour) string {
+			if why := lacks(b); why != "" {
+				return why
+			}
+			for _, need := range b.Needs {
+				if need == spec.Services {
+					continue
+				}
+				if why := sys.Lacks(need); why != "" {
+					return why
+				}
+			}
+			_, why := behaviour.Fit(b, sys)
+			return why
+		}
+	}
+	onKind := func(b behaviour.Behaviour) string { return cluster.Lacks(b, haproxy, true, true) }
+	var got strings.Builder
+	for _, c := range []struct {
+		name string
+		of   func(behaviour.Behaviour) string
+	}{
+		{"haproxy on a host", fits(haproxy, host.Lacks)},
+		{"an app of HTTP/1.1 on a host", fits(app, host.Lacks)},
+		{"a gateway of TCP on a host", fits(&mute, host.Lacks)},
+		{"no system on kind", func(b behaviour.Behaviour) string { return cluster.Lacks(b, nil, true, true) }},
+		{"haproxy on kind", func(b behaviour.Behaviour) string {
+			if why := onKind(b); why != "" {
+				return why
+			}
+			_, why := behaviour.Fit(b, haproxy)
+			return why
+		}},
+		{"a cluster of others", func(b behaviour.Behaviour) string { return cluster.Lacks(b, nil, false, false) }},
+	} {
+		var reasons []string
+		ids := map[string][]string{}
+		for _, b := range behaviour.Catalogue() {
+			why := c.of(b)
+			if why == "" {
+				continue
+			}
+			if !advice.MatchString(why) {
+				t.Errorf("%s, %s: it does not say what to do: %s", c.name, b.ID, why)
+			}
+			if len(ids[why]) == 0 {
+				reasons = append(reasons, why)
+			}
+			ids[why] = append(ids[why], b.ID)
+		}
+		fmt.Fprintf(&got, "== %s\n", c.name)
+		for _, why := range reasons {
+			fmt.Fprintf(&got, "%s\n    %s\n", why, strings.Join(ids[why], " "))
+		}
+	}
+	const path = "testdata/skips.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v: run with -update", err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("not as in %s (-want +got); `go test ./suites -run TestSkips -args -update` writes it anew\n%s", path, d)
+	}
+}
