@@ -142,6 +142,9 @@ func TestWhatCarriesAPass(t *testing.T) {
 			}
 		}
 	}
+	behind := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: "direct/http1/new/ahead/1s@uid", ID: "behind", Nth: 2, Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.Closed, Phase: timeline.PhaseFirstByte}})
+	}
 	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
 	mark := func(what string) func(time.Duration) func(func(timeline.Record), *Meta) {
 		return func(at time.Duration) func(func(timeline.Record), *Meta) {
@@ -199,6 +202,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "violated", own: failAt(7 * time.Second), want: spec.Fail},
 		{name: "the baseline was dirty", own: failAt(2 * time.Second), want: spec.Inconclusive, reason: "baseline"},
 		{name: "a dirty baseline proves nothing against anybody", own: both(failAt(2*time.Second), failAt(7*time.Second)), want: spec.Inconclusive, reason: "baseline"},
+		{name: "the baseline has a request that was left behind a close", own: behind, want: spec.Pass},
 		{name: "stopped before its end", own: unended, want: spec.Inconclusive, reason: "stopped"},
 		{name: "stopped after the mark of its tail", own: both(tail(5100*time.Millisecond), unended), want: spec.Inconclusive, reason: "stopped"},
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
@@ -306,6 +310,12 @@ func TestAControlOfTheMatrixIsNone(t *testing.T) {
 	stream := kill.Traffic[0].Key()
 	if why := (&judgement{recs: []recording{r}}).blind()(stream); why != "" {
 		t.Errorf("the run's own control: %s", why)
+	}
+	// A short request has to have been there, beside what stands in for it.
+	slow := timeline.Sample{Stream: "service/http1/reused/slow/2s", ID: "slow", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseBody}
+	r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, slow)
+	if why := (&judgement{recs: []recording{r}}).blind()("service/http1/reused/get"); why == "" {
+		t.Error("a stream that was not there is not blind")
 	}
 	r.meta.Scenario.Fault = DeafClients
 	if why := (&judgement{recs: []recording{r}}).blind()(stream); !strings.Contains(why, "no control was recorded") {
