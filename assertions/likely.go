@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -47,7 +48,11 @@ func (t Termination) earlyEnd(c Case, until time.Duration) string {
 	shut, how := t.listenerShut(c)
 	switch {
 	case shut != 0 && shut <= until && shut < ordinary && (!t.Exit.Known() || shut < t.Exit.At-t.Exit.Err-atOnce):
-		return fmt.Sprintf("The listener closes too early: that of %s was gone at %s (%s), while its process stood.", t.Name, at(shut), how)
+		stood := ""
+		if t.Exit.Known() {
+			stood = ", while its process stood"
+		}
+		return fmt.Sprintf("The listener closes too early: that of %s was gone at %s (%s)%s.", t.Name, at(shut), how, stood)
 	case left && t.ExitCode == killedCode && t.Kill > 0 && t.Exit.At+t.Exit.Err >= t.Kill:
 		return fmt.Sprintf("The grace period was over: %s was killed at %s%s.", t.Name, at(t.Exit.At), code)
 	case left && t.ExitCode == killedCode:
@@ -68,8 +73,19 @@ func (t Termination) listenerShut(c Case) (at time.Duration, how string) {
 			return e.At, "it says so itself"
 		}
 	}
-	_, gone, _ := listener(c, t, from)
-	return gone, "new connections failed from then on"
+	var dials []timeline.Sample
+	for _, s := range c.Timeline.Samples {
+		if directTo(s, t.UID) && s.New() && arrival(s) >= from {
+			dials = append(dials, s)
+		}
+	}
+	refused := func(s timeline.Sample) bool { return s.Outcome == timeline.Refused }
+	at = goneAt(byArrival(dials), refused)
+	// Who takes a connection afterwards listens.
+	if slices.ContainsFunc(dials, func(s timeline.Sample) bool { return s.Start > at && s.Phase != timeline.PhaseDial }) {
+		return 0, ""
+	}
+	return at, "new connections were refused from then on"
 }
 
 // earlyEndBehindSecond is earlyEnd, where a second SIGTERM may be what an instance left at.

@@ -42,7 +42,7 @@ func TestLikely(t *testing.T) {
 	}{
 		"one is refused, and the listener stands": {refused(12*sec, 12*sec+10*time.Millisecond), AcceptsAfterDrain(), ""},
 		"the listener goes": {refused(12*sec, shut), AcceptsAfterDrain(),
-			"The listener closes too early: that of pod-a was gone at D + 1.99s (new connections failed from then on), while its process stood."},
+			"The listener closes too early: that of pod-a was gone at D + 1.99s (new connections were refused from then on), while its process stood."},
 		"the listener goes, as it says": {func(s *scene) {
 			refused(12*sec, shut)(s)
 			s.tl.Events = append(s.tl.Events, timeline.Event{At: 11995 * time.Millisecond, Source: "echo", Kind: timeline.DrainListenerClosed, Subject: uid, Name: "pod-a"})
@@ -52,7 +52,15 @@ func TestLikely(t *testing.T) {
 		"it crashes":                   {left(500*time.Millisecond, "2"), AcceptsAfterDrain(), "The process ends with an error: that of pod-a did at D + 500ms, with exit code 2."},
 		"it is killed": {left(500*time.Millisecond, "137"), AcceptsAfterDrain(),
 			"Something killed the process, and it was not the end of the grace period: pod-a ended at D + 500ms, with exit code 137."},
-		"nothing is wrong": {func(*scene) {}, AcceptsAfterDrain(), ""},
+		"the listener stands, and gives no answer": {func(s *scene) {
+			s.each(func(x *timeline.Sample) {
+				if onNewConns(*x) && directTo(*x, uid) && x.Start >= 12*sec && x.Start < shut {
+					x.Outcome, x.Phase, x.Server = timeline.Closed, timeline.PhaseFirstByte, ""
+				}
+			})
+		}, AcceptsAfterDrain(), ""},
+		"it is refused for a while": {refused(12*sec, 14*sec), AcceptsAfterDrain(), ""},
+		"nothing is wrong":          {func(*scene) {}, AcceptsAfterDrain(), ""},
 		"a check's own guess": {func(*scene) {}, Check{Judge: func(Case) spec.Finding {
 			return spec.Finding{Verdict: spec.Fail, Cause: "Perhaps."}
 		}}, ""},
