@@ -45,15 +45,16 @@ func (r recording) busy() string {
 	return strings.Join(says, ", ")
 }
 
-// late is the share of the requests that were sent later than their schedule allows.
+// late is the share of the requests that were sent later than their schedule allows, or not
+// at all.
 func (r recording) late() float64 {
-	late := 0
+	late := len(r.scene.Unsent)
 	for _, s := range r.scene.Timeline.Samples {
 		if s.Saturated {
 			late++
 		}
 	}
-	return portion(float64(late), float64(len(r.scene.Timeline.Samples)))
+	return portion(float64(late), float64(len(r.scene.Timeline.Samples)+len(r.scene.Unsent)))
 }
 
 // proved says why a control that was recorded proves nothing of some stream; "" where it
