@@ -25,9 +25,7 @@ func (p Price) fitting(plan []Scenario, of []Behaviour) []Scenario {
 			out = append(out, s)
 			continue
 		}
-		for _, part := range p.split(s, of) {
-			out = append(out, part)
-		}
+		out = append(out, p.split(s, of)...)
 	}
 	return out
 }
