@@ -53,12 +53,20 @@ func runAndFork(to io.Writer) (lock *os.File, err error) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		if b, _ := os.ReadFile(file); strings.Count(string(b), "\n") == 2 {
-			fmt.Fprintln(to, dir, strings.Join(strings.Fields(string(b)), " "))
+		b, _ := os.ReadFile(file)
+		pids := strings.Fields(string(b))
+		if len(pids) == 2 && asleep(pids[0]) && asleep(pids[1]) {
+			fmt.Fprintln(to, dir, strings.Join(pids, " "))
 			break
 		}
 	}
 	return lock, nil
+}
+
+// asleep says whether a process has become what it was to be.
+func asleep(pid string) bool {
+	name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+	return string(name) == "sleep\n"
 }
 
 // run is one in a process of its own.
