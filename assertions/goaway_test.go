@@ -149,6 +149,10 @@ func TestFinalGoAway(t *testing.T) {
 			})
 		}, spec.Inconclusive},
 		{"names what was never opened", FinalGoAway(), two(50*time.Millisecond, "5"), spec.Fail},
+		{"names what nobody knows, because the recording was stopped", FinalGoAway(), func(s *scene) {
+			two(50*time.Millisecond, "5")(s)
+			s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == MarkTail })
+		}, spec.Pass},
 		{"says 2^31-1 again", FinalGoAway(), two(50*time.Millisecond, "max"), spec.Fail},
 		{"none, and closed", FinalGoAway(), func(s *scene) {
 			h2pool(s, flow, func(k *talk) { k.goAway(11*sec, "max").hear(12*sec, timeline.FrameFIN) })

@@ -50,6 +50,28 @@ func record(t *testing.T, t0 time.Duration, records ...Record) (string, *Recorde
 	return dir, r
 }
 
+// What was recorded is counted, file by file: it is what a reader finds of a whole history.
+func TestLines(t *testing.T) {
+	dir, r := record(t, 0, sample("a", 1), sample("b", 2), event(3), entry("a", 1), entry("a", 2), entry("b", 2))
+	if err := r.Record(Record{Event: &Event{}}); err == nil {
+		t.Fatal("an event of no kind was recorded")
+	}
+	want := map[string]int{SamplesFile: 2, EventsFile: 1, FramesFile: 0, LedgerFile: 3}
+	if diff := cmp.Diff(want, r.Lines()); diff != "" {
+		t.Errorf("the recorder's count (-want +got):\n%s", diff)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tl, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, tl.Lines()); diff != "" || !cmp.Equal(want, r.Lines()) {
+		t.Errorf("the reader's count, and the recorder's after its end, %v (-want +got):\n%s", r.Lines(), diff)
+	}
+}
+
 func TestRoundTripPlainAndCompressed(t *testing.T) {
 	dir, r := record(t, 0, sample("b", 20), sample("a", 10), event(7), event(-3), frame(1), entry("a", 11))
 	want := &Timeline{}
