@@ -41,7 +41,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 	}{
 		"app":                 {nil, 1.0, 1, 14},
 		"gateway":             {gateway, 1.0, 2, 16},
-		"app, one core":       {nil, 0.4, 3, 22},
+		"app, one core":       {nil, 0.4, 3, 21},
 		"gateway, many cores": {gateway, 8, 1, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
