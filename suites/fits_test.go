@@ -39,9 +39,9 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		// controls and all are how many recordings that takes.
 		controls, all int
 	}{
-		"app":                 {nil, 1.0, 1, 14},
-		"gateway":             {gateway, 1.0, 2, 16},
-		"app, one core":       {nil, 0.4, 3, 21},
+		"app":                 {nil, 1.0, 2, 16},
+		"gateway":             {gateway, 1.0, 2, 17},
+		"app, one core":       {nil, 0.4, 4, 26},
 		"gateway, many cores": {gateway, 8, 1, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
