@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
+
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 )
 
@@ -38,15 +40,15 @@ func TestMain(m *testing.M) {
 }
 
 // runAndFork is what a run makes: a folder, and in it a process that leaves two others: one in a
-// session of its own whose parent is gone, and one in its own group. It says the folder
-// and their numbers.
+// session of its own whose parent is gone, and one in its own group. It says the folder,
+// their numbers, and that of the first process, which dies with the run.
 func runAndFork(to io.Writer) (lock *os.File, err error) {
 	dir, lock, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "pids")
-	script := "setsid sh -c 'sleep 600 >/dev/null 2>&1 & echo $! >" + file + "' & wait; sleep 600 & echo $! >>" + file + "; exec sleep 600"
+	script := "setsid sh -c 'sleep 600 >/dev/null 2>&1 & echo $! >" + file + "' & wait; sleep 600 & echo $! >>" + file + "; echo $$ >>" + file + "; exec sleep 600"
 	if _, err := host.Press([]string{"sh", "-c", script}, "test", "", 0, 0, filepath.Join(dir, "scenario", "one"), filepath.Join(dir, "log")); err != nil {
 		return nil, err
 	}
@@ -55,7 +57,7 @@ func runAndFork(to io.Writer) (lock *os.File, err error) {
 	for range tick.C {
 		b, _ := os.ReadFile(file)
 		pids := strings.Fields(string(b))
-		if len(pids) == 2 && asleep(pids[0]) && asleep(pids[1]) {
+		if len(pids) == 3 && !slices.ContainsFunc(pids, func(pid string) bool { return !asleep(pid) }) {
 			fmt.Fprintln(to, dir, strings.Join(pids, " "))
 			break
 		}
@@ -71,9 +73,10 @@ func asleep(pid string) bool {
 
 // run is one in a process of its own.
 type run struct {
-	dir  string
-	pids []int
-	kill func()
+	dir   string
+	pids  []int // that outlive it
+	first int   // which dies with it, a moment later
+	kill  func()
 }
 
 func start(t *testing.T) run {
@@ -113,16 +116,18 @@ func start(t *testing.T) run {
 		}
 		r.pids = append(r.pids, pid)
 	}
+	last := len(r.pids) - 1
+	r.pids, r.first = r.pids[:last], r.pids[last]
 	return r
 }
 
 // alive are the processes of a run that live.
-func (r run) alive() []int {
-	return slices.DeleteFunc(slices.Clone(r.pids), func(pid int) bool {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		_, state, _ := strings.Cut(string(stat), ") ")
-		return err != nil || strings.HasPrefix(state, "Z")
-	})
+func (r run) alive() []int { return slices.DeleteFunc(slices.Clone(r.pids), dead) }
+
+func dead(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err != nil || strings.HasPrefix(state, "Z")
 }
 
 // Of two runs side by side one is killed: what it left is ended and removed, and the other
@@ -146,6 +151,7 @@ func TestCleanupAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []run{killed, bare} {
+		gomega.NewWithT(t).Eventually(func() bool { return dead(r.first) }).WithTimeout(patience).Should(gomega.BeTrue())
 		if got := r.alive(); !slices.Equal(got, r.pids) {
 			t.Fatalf("what outlives the run is to be %v, and is %v", r.pids, got)
 		}
