@@ -275,10 +275,9 @@ func (r *Recorder) save() error {
 }
 
 // alone says whether a scenario of a run shares the cluster with no other: the control,
-// which is first, and what other scenarios would feel. A control of another fault than
-// the run's is a row of its matrix.
+// which is first, and what other scenarios would feel.
 func alone(s Scenario, fault spec.Fault) bool {
-	return s.Control() && s.Fault == fault || s.Disrupt.NodeWide()
+	return s.calibrates(fault) || s.Disrupt.NodeWide()
 }
 
 // recordAll records the control alone, then what can run side by side, as far
@@ -414,7 +413,7 @@ func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up 
 	var before []Attempt
 	for {
 		r.record(ctx, s, n, up, before)
-		if ctx.Err() != nil || len(before) == recordedAgain || !s.Control() || s.Fault != r.cfg.How.Fault {
+		if ctx.Err() != nil || len(before) == recordedAgain || !s.calibrates(r.cfg.How.Fault) {
 			return
 		}
 		attempt, again, err := r.provedNothing(s, len(before)+1)

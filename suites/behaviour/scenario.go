@@ -62,6 +62,10 @@ func (s Scenario) recorded(b Behaviour, profile string) Behaviour {
 // that every stream of the run must see.
 func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }
 
+// calibrates says whether the scenario is the control of a run under a fault ("": none): one
+// of another fault is a row of its matrix.
+func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control() && s.Fault == fault }
+
 // attemptTimeout bounds an attempt: longer than a starved machine delays an
 // answer, far shorter than anybody would wait.
 const attemptTimeout = 10 * time.Second
@@ -98,16 +102,11 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 		}
 		s := byKey[k]
 		if s == nil {
-			s = &Scenario{Topology: b.Topology, Disrupt: b.Disrupt, Fault: fault, Resolution: b.Resolution}
+			s = &Scenario{Topology: b.Topology, Disrupt: b.Disrupt, Fault: fault}
 			byKey[k] = s
 			order = append(order, k)
 		}
-		s.Behaviours = append(s.Behaviours, b.ID)
-		s.Traffic = union(s.Traffic, b.Traffic)
-		if b.fitted {
-			s.fit(b)
-		}
-		s.Resolution = min(s.Resolution, b.Resolution)
+		s.join(b)
 	}
 	out := make([]Scenario, 0, len(order))
 	for _, k := range order {
@@ -120,6 +119,26 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	}
 	inOrder(out)
 	return out
+}
+
+// join takes a behaviour in, with its traffic.
+func (s *Scenario) join(b Behaviour) {
+	if len(s.Behaviours) == 0 || b.Resolution < s.Resolution {
+		s.Resolution = b.Resolution
+	}
+	s.Behaviours = append(s.Behaviours, b.ID)
+	s.Traffic = union(s.Traffic, b.Traffic)
+	if b.fitted {
+		s.fit(b)
+	}
+}
+
+// fit notes the traffic of a behaviour that is not the catalogue's.
+func (s *Scenario) fit(b Behaviour) {
+	if s.Fitted == nil {
+		s.Fitted = map[string][]load.Profile{}
+	}
+	s.Fitted[b.ID] = b.Traffic
 }
 
 // role is what the control kills: a gateway where any behaviour is about one,

@@ -21,7 +21,7 @@ const leastShare = 0.75
 func (p Price) fitting(plan []Scenario, of []Behaviour) []Scenario {
 	var out []Scenario
 	for _, s := range plan {
-		if s.Cost = p.weigh(s); s.Cost <= p.cores()+grain {
+		if s.Cost = p.weigh(s); p.fits(s) {
 			out = append(out, s)
 			continue
 		}
@@ -29,6 +29,9 @@ func (p Price) fitting(plan []Scenario, of []Behaviour) []Scenario {
 	}
 	return out
 }
+
+// fits says whether a scenario takes no more than the recordings may take together.
+func (p Price) fits(s Scenario) bool { return s.Cost <= p.cores()+grain }
 
 // split makes of a scenario several that each fit: a behaviour joins those with which it
 // shares the most traffic, by protocol above all.
@@ -41,23 +44,15 @@ func (p Price) split(s Scenario, of []Behaviour) []Scenario {
 		out := s
 		out.Behaviours, out.Traffic, out.Fitted = nil, nil, nil
 		for _, b := range of {
-			out.Behaviours = append(out.Behaviours, b.ID)
-			out.Traffic = union(out.Traffic, b.Traffic)
-			if b.fitted {
-				out.fit(b)
-			}
-		}
-		out.Resolution = of[0].Resolution
-		for _, b := range of {
-			out.Resolution = min(out.Resolution, b.Resolution)
+			out.join(b)
 		}
 		return p.priced(out.finished())
 	}
 	for _, b := range heaviest(s, of) {
 		best, least := -1, math.Inf(1)
 		for i, others := range parts {
-			with := part(append(slices.Clone(others), b)).Cost
-			if more := with - part(others).Cost; with <= p.cores()+grain && more < least {
+			with := part(append(slices.Clone(others), b))
+			if more := with.Cost - part(others).Cost; p.fits(with) && more < least {
 				best, least = i, more
 			}
 		}
@@ -69,20 +64,12 @@ func (p Price) split(s Scenario, of []Behaviour) []Scenario {
 	var out []Scenario
 	for _, of := range parts {
 		one := part(of)
-		if one.Cost > p.cores()+grain {
+		if !p.fits(one) {
 			one = p.lowered(one, of)
 		}
 		out = append(out, one)
 	}
 	return out
-}
-
-// fit notes the traffic of a behaviour that is not the catalogue's.
-func (s *Scenario) fit(b Behaviour) {
-	if s.Fitted == nil {
-		s.Fitted = map[string][]load.Profile{}
-	}
-	s.Fitted[b.ID] = b.Traffic
 }
 
 // heaviest are a scenario's behaviours, those that take the most alone first.
@@ -109,7 +96,7 @@ func (p Price) splitControl(s Scenario) []Scenario {
 		if n := len(out); n > 0 {
 			wider := out[n-1]
 			wider.Traffic = union(wider.Traffic, []load.Profile{stream})
-			if wider = p.priced(wider); wider.Cost <= p.cores()+grain {
+			if wider = p.priced(wider); p.fits(wider) {
 				out[n-1] = wider
 				continue
 			}
