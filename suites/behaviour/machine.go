@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The limits above which a recording was made on a busy machine. A calm machine of two
@@ -29,17 +29,19 @@ const (
 	busyLate = 0.05
 )
 
-// busy says what the machine was short of while a recording was made, with the limit that
-// it is above; "" for nothing.
-func (r recording) busy() string {
+// busy says what the machine was short of while a recording was made.
+func (r recording) busy() string { return short(r.meta.Stolen, r.meta.Waited, r.late()) }
+
+// short says which of the limits the shares of a stretch of time are above; "" for none.
+func short(stolen, waited, late float64) string {
 	var says []string
-	if r.meta.Stolen > busyStolen {
-		says = append(says, fmt.Sprintf("its host took %.0f%% of its CPU for others in the worst second (limit %.0f%%)", 100*r.meta.Stolen, 100*busyStolen))
+	if stolen > busyStolen {
+		says = append(says, fmt.Sprintf("its host took %.0f%% of its CPU for others in the worst second (limit %.0f%%)", 100*stolen, 100*busyStolen))
 	}
-	if r.meta.Waited > busyWaited {
-		says = append(says, fmt.Sprintf("something waited for a processor in %.0f%% of the time (limit %.0f%%)", 100*r.meta.Waited, 100*busyWaited))
+	if waited > busyWaited {
+		says = append(says, fmt.Sprintf("something waited for a processor in %.0f%% of the time (limit %.0f%%)", 100*waited, 100*busyWaited))
 	}
-	if late := r.late(); late > busyLate {
+	if late > busyLate {
 		says = append(says, fmt.Sprintf("%.0f%% of the requests were sent late by the suite's own clients (limit %.0f%%)", 100*late, 100*busyLate))
 	}
 	return strings.Join(says, ", ")
@@ -63,10 +65,9 @@ func (r recording) proved() string {
 	if d := r.doubt(); d != "" {
 		return d
 	}
-	seen := assertions.Sighted(r.scene)
-	for _, stream := range slices.Sorted(maps.Keys(seen)) {
-		if seen[stream] == 0 && seen[assertions.StandIn(stream)] == 0 {
-			return stream + " did not see the death"
+	for _, c := range r.controls() {
+		if c.Verdict != spec.Pass {
+			return c.Client + ": " + c.Reason
 		}
 	}
 	return ""
@@ -175,17 +176,16 @@ func (r *Recorder) awaitSteady(ctx context.Context, sink *Sink, streams []string
 			return err
 		}
 		took := time.Since(from)
-		share := portion(waitedTime()-waited, took.Seconds())
-		stolen := r.stolen.worst(from, time.Now())
-		if share <= busyWaited && stolen <= busyStolen {
+		busy := short(r.stolen.worst(from, time.Now()), portion(waitedTime()-waited, took.Seconds()), 0)
+		if busy == "" {
 			if budget -= took; budget <= 0 {
 				return fmt.Errorf("%w (%s in all)", err, whole)
 			}
 			continue
 		}
 		if spare -= took; spare <= 0 {
-			return fmt.Errorf("%w (the machine was busy for %s: something waited for a processor in %.0f%% of the last %s)", err, busyBudget, 100*share, took.Round(time.Second))
+			return fmt.Errorf("%w (the machine was busy for %s: %s)", err, busyBudget, busy)
 		}
-		say(fmt.Sprintf("the machine is busy (something waited for a processor in %.0f%% of the last %s), and not all streams run clean: waiting on, for %s at most", 100*share, took.Round(time.Second), spare.Round(time.Second)))
+		say(fmt.Sprintf("the machine is busy (%s), and not all streams run clean: waiting on, for %s at most", busy, spare.Round(time.Second)))
 	}
 }
