@@ -344,16 +344,10 @@ func (p *page) unrecorded() {
 // busy says once what to do about what a busy machine left open, and which behaviours that
 // are.
 func (p *page) busy(unsure []*v1alpha1.Behaviour) {
-	why := map[string]string{} // by recording
-	ids := map[string][]string{}
-	for i := range p.r.Scenarios {
-		if s := &p.r.Scenarios[i]; s.Timing.Busy != "" {
-			why[s.Name] = s.Timing.Busy
-		}
-	}
+	ids := map[string][]string{} // by recording
 	n := 0
 	for _, b := range unsure {
-		if why[b.Scenario] != "" {
+		if s := p.scenario(b.Scenario); s != nil && s.Timing.Busy != "" {
 			ids[b.Scenario] = append(ids[b.Scenario], b.Name())
 			n++
 		}
@@ -364,7 +358,7 @@ func (p *page) busy(unsure []*v1alpha1.Behaviour) {
 	p.f("%s\n", p.paint(yellow, fmt.Sprintf("--- THE MACHINE WAS BUSY, and %s may be inconclusive for that", count(n, "behaviour"))))
 	p.wrap("  ", "Run them again when it is calm (--wait-idle 10m waits for that), on one with more cores, or fewer of them at a time.")
 	for _, name := range slices.Sorted(maps.Keys(ids)) {
-		p.wrap("  ", fmt.Sprintf("%s: %s: %s", name, why[name], strings.Join(ids[name], ", ")))
+		p.wrap("  ", fmt.Sprintf("%s: %s: %s", name, p.scenario(name).Timing.Busy, strings.Join(ids[name], ", ")))
 	}
 	p.f("\n")
 }
