@@ -15,37 +15,29 @@ import (
 // after D neither shows anything.
 const acceptedNew = "new connections accepted after D"
 
+// floorAccepted is how many of these each termination needs.
+const floorAccepted = 50
+
 // ServesWhileAccepting judges that the endpoint's `serving` stays true from D to
 // D + P, as long as the instance accepts: so long it may be the last resort.
 func ServesWhileAccepting() Check {
-	const floorNew = 50
 	return Check{
 		Name:     "`serving` of the endpoint in [D, D+P]",
 		Expected: "from D to D+P, as long as the pod accepts new connections, its endpoint says serving",
 		Floors: []Floor{
-			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorNew},
+			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorAccepted},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := 0
-			for _, t := range c.Terminations {
-				last, _, n := listener(c, t, t.Drain.At)
+			wrong := g.readiness(c, func(t Termination, last, _ time.Duration) {
 				g.span(t.Drain.At, t.Drain.At+c.P)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 				}
-				before := g.failures()
 				for _, life := range g.lives(c, t) {
 					g.servesUntil(c, t, life, last)
 				}
-				// Where the rule is broken there is no more evidence to be had.
-				if g.failures() > before {
-					wrong++
-				} else {
-					g.least(acceptedNew, t.Name, n, floorNew)
-				}
-			}
-			g.needTerminations(c)
+			})
 			return g.conclude(
 				fmt.Sprintf("`serving` stayed true until D + P, or as long as the pod accepted, in %d of %s", len(c.Terminations), c.ends()),
 				fmt.Sprintf("`serving` went false before D + P while the pod accepted, in %d of %s", wrong, c.ends()))
@@ -56,39 +48,46 @@ func ServesWhileAccepting() Check {
 // UnreadyBeforeClosed judges that the endpoint says serving no more when the
 // instance's listener goes.
 func UnreadyBeforeClosed() Check {
-	const floorNew = 50
 	return Check{
 		Name:     "`serving` of the endpoint when the listener closes",
 		Expected: "the endpoint stops saying serving before the pod's listener closes, and not together with it",
 		Floors: []Floor{
-			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorNew},
+			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorAccepted},
 		},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := 0
-			for _, t := range c.Terminations {
-				_, closed, n := listener(c, t, t.Drain.At)
+			wrong := g.readiness(c, func(t Termination, _, closed time.Duration) {
 				if closed == 0 {
 					closed = t.Exit.At
 				}
 				g.span(t.Drain.At, max(closed, t.Drain.At))
-				before := g.failures()
 				for _, life := range g.lives(c, t) {
 					g.unreadyBefore(c, t, life, closed)
 				}
-				// A listener that goes first leaves no more evidence to be had.
-				if g.failures() > before {
-					wrong++
-				} else {
-					g.least(acceptedNew, t.Name, n, floorNew)
-				}
-			}
-			g.needTerminations(c)
+			})
 			return g.conclude(
 				fmt.Sprintf("`serving` was false before the listener went, in %d of %s", len(c.Terminations), c.ends()),
 				fmt.Sprintf("the listener went while the endpoint said serving, in %d of %s", wrong, c.ends()))
 		},
 	}
+}
+
+// readiness judges each termination by when its listener served for the last time, and when
+// it was gone (0: nobody saw that), and says how many break the rule. Where one does, there
+// is no more evidence to be had.
+func (g *gather) readiness(c Case, judge func(t Termination, last, closed time.Duration)) (wrong int) {
+	for _, t := range c.Terminations {
+		last, closed, n := listener(c, t, t.Drain.At)
+		before := g.failures()
+		judge(t, last, closed)
+		if g.failures() > before {
+			wrong++
+		} else {
+			g.least(acceptedNew, t.Name, n, floorAccepted)
+		}
+	}
+	g.needTerminations(c)
+	return wrong
 }
 
 // lives are those of an instance's endpoint, one for each address family; what may be
