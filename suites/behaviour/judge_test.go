@@ -69,6 +69,20 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	}
 }
 
+// recorded is what a judge starts from: the recordings, read back.
+func recorded(t *testing.T, dir string, scenarios ...Scenario) *judgement {
+	t.Helper()
+	j := &judgement{}
+	for _, s := range scenarios {
+		r, err := readRecording(dir, s, 3*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.recs = append(j.recs, r)
+	}
+	return j
+}
+
 // While anything is recorded, only what a behaviour is judged on is read; and one history
 // that can't be read is nobody else's affair.
 func TestReadFor(t *testing.T) {
@@ -339,15 +353,10 @@ func TestShorterTalksSeeForLongOnes(t *testing.T) {
 		t.Fatalf("the control has %+v", got)
 	}
 	dir := t.TempDir()
-	j := &judgement{}
 	for _, s := range scenarios {
 		tape(t, dir, s, nil)
-		r, err := readRecording(dir, s, 3*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j.recs = append(j.recs, r)
 	}
+	j := recorded(t, dir, scenarios...)
 	if got := j.recs[1].judge(b, j.blind()); got.Verdict != spec.Pass {
 		t.Errorf("%v: %s", got.Verdict, got.Reason)
 	}

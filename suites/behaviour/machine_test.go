@@ -143,20 +143,16 @@ func TestASplitControl(t *testing.T) {
 	stream := func(p load.Protocol) load.Profile {
 		return load.Profile{Path: load.Service, Protocol: p, Conns: load.New, Op: load.Get, Rate: 1}
 	}
-	var j judgement
+	var parts []Scenario
 	for i, p := range []load.Protocol{load.HTTP1, load.H2C} {
 		s := Scenario{
 			Name: "kill-" + string(p), Part: i + 1, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Behaviours: []string{"a.kill"},
 			Traffic: []load.Profile{stream(p)},
 		}
 		tape(t, dir, s, nil)
-		r, err := readRecording(dir, s, 3*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j.recs = append(j.recs, r)
+		parts = append(parts, s)
 	}
-	blind := j.blind()
+	blind := recorded(t, dir, parts...).blind()
 	for _, p := range []load.Protocol{load.HTTP1, load.H2C} {
 		if why := blind(stream(p).Key()); why != "" {
 			t.Error(why)

@@ -81,14 +81,7 @@ func TestKilledForMemory(t *testing.T) {
 			dir := t.TempDir()
 			tape(t, dir, scenarios[0], nil)
 			tape(t, dir, scenarios[1], tc.own)
-			j := &judgement{}
-			for _, s := range scenarios {
-				r, err := readRecording(dir, s, 3*time.Second)
-				if err != nil {
-					t.Fatal(err)
-				}
-				j.recs = append(j.recs, r)
-			}
+			j := recorded(t, dir, scenarios...)
 			if got := j.recs[1].judge(b, j.blind()); got.Verdict != tc.want || !strings.HasPrefix(got.Reason, tc.reason) {
 				t.Errorf("%v (%s), want %v (%s)", got.Verdict, got.Reason, tc.want, tc.reason)
 			}

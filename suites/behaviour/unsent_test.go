@@ -64,14 +64,7 @@ func TestUnsent(t *testing.T) {
 			dir := t.TempDir()
 			tape(t, dir, control, tc.control)
 			tape(t, dir, own, tc.own)
-			j := &judgement{}
-			for _, s := range scenarios {
-				r, err := readRecording(dir, s, 3*time.Second)
-				if err != nil {
-					t.Fatal(err)
-				}
-				j.recs = append(j.recs, r)
-			}
+			j := recorded(t, dir, scenarios...)
 			if got := j.recs[1].judge(b, j.blind()); got.Verdict != tc.want || !strings.Contains(got.Reason, tc.reason) {
 				t.Errorf("%v (%s), want %v (%s)", got.Verdict, got.Reason, tc.want, tc.reason)
 			}
