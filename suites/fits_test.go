@@ -66,7 +66,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 				if s.Cost > tc.most+0.001 && s.Lowered != 0.75 {
 					t.Errorf("%s takes %.2f cores of %.2f", s.Name, s.Cost, tc.most)
 				}
-				if s.Control() {
+				if s.Control {
 					controls++
 					for _, p := range s.Traffic {
 						control[p.Key()] = true

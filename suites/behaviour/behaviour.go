@@ -209,6 +209,9 @@ func Validate(all []Behaviour) error {
 				bug("a reference without a document or without its quoted sentence")
 			}
 		}
+		if b.Level == spec.Control && b.Disrupt.Kind != disrupt.Kill {
+			bug("a control kills: that is what every stream has to see")
+		}
 		if len(b.Checks) == 0 {
 			bug("no check")
 		}

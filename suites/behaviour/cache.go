@@ -178,7 +178,7 @@ func (c Cache) forget(j *judgement, report *v1alpha1.ConformanceReport) error {
 		if !r.recorded {
 			continue // what is kept of it is another run's
 		}
-		if !drop[s.Name] && r.doubt() == "" && !(blind && s.Control() && !j.ofMatrix(r)) {
+		if !drop[s.Name] && r.doubt() == "" && !(blind && s.Control && !j.ofMatrix(r)) {
 			continue
 		}
 		errs = append(errs, c.drop(s))

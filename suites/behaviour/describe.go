@@ -271,7 +271,7 @@ func (r recording) controls() []v1alpha1.Control {
 		base.Verdict, base.Reason = spec.Inconclusive, "nothing was sent before the disruption"
 	}
 	out := []v1alpha1.Control{base}
-	if !r.meta.Scenario.Control() {
+	if !r.meta.Scenario.Control {
 		return out
 	}
 	seen := assertions.Sighted(r.scene)

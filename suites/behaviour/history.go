@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -42,9 +44,12 @@ const (
 	// FormatPressure has the summary of the closed-loop load, where the scenario asks
 	// for some.
 	FormatPressure = 1
+	// FormatControl says which scenario is the control: a kill may be a behaviour's own
+	// disruption.
+	FormatControl = 2
 	// Format is that of the recordings that this version makes. A recording without
 	// a number is of format 0.
-	Format = FormatPressure
+	Format = FormatControl
 )
 
 // Meta is what a scenario's directory says of its recording.
@@ -123,12 +128,28 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
+// readMeta reads what a scenario's directory says of its recording.
+func readMeta(dir string) (Meta, error) {
+	var m Meta
+	err := readJSON(filepath.Join(dir, scenarioFile), &m)
+	if m.Format < FormatControl {
+		m.Scenario.Control = m.Scenario.Disrupt.Kind == disrupt.Kill
+	}
+	return m, err
+}
+
 // readRun reads a report's directory.
 func readRun(dir string) (Run, error) {
 	var r Run
 	err := readJSON(filepath.Join(dir, runFile), &r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s holds no recorded run: %s is missing", dir, runFile)
+	}
+	// Each plan has a control: one that names none is older than FormatControl.
+	if !slices.ContainsFunc(r.Plan, func(s Scenario) bool { return s.Control }) {
+		for i := range r.Plan {
+			r.Plan[i].Control = r.Plan[i].Disrupt.Kind == disrupt.Kill
+		}
 	}
 	return r, err
 }

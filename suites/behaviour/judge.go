@@ -92,7 +92,7 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	var own []int
 	controlled := true
 	for _, s := range k.run.Plan {
-		if !about(s) && !s.Control() {
+		if !about(s) && !s.Control {
 			continue
 		}
 		r, seen := k.read[s.Name]
@@ -101,7 +101,7 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 		}
 		if !seen {
 			r.meta.Scenario = s
-			controlled = controlled && !s.Control()
+			controlled = controlled && !s.Control
 		}
 		if about(s) {
 			own = append(own, len(j.recs))
@@ -133,7 +133,7 @@ func (k *Judge) readFor(about func(Scenario) bool) {
 	recorded := !slices.ContainsFunc(k.run.Plan, func(s Scenario) bool { return !k.over(s.Name) })
 	var unread []Scenario
 	for _, s := range k.run.Plan {
-		if _, seen := k.read[s.Name]; !seen && k.over(s.Name) && (recorded || about(s) || s.Control()) {
+		if _, seen := k.read[s.Name]; !seen && k.over(s.Name) && (recorded || about(s) || s.Control) {
 			unread = append(unread, s)
 		}
 	}
@@ -164,13 +164,14 @@ type recording struct {
 func readRecording(dir string, s Scenario, p time.Duration) (recording, error) {
 	r := recording{meta: Meta{Scenario: s}}
 	h := historyDir(dir, s.Name)
-	err := readJSON(filepath.Join(h, scenarioFile), &r.meta)
+	meta, err := readMeta(h)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	if err != nil {
 		return r, err
 	}
+	r.meta = meta
 	if r.meta.Format > Format {
 		return r, fmt.Errorf("%s is of format %d, and this version reads up to %d: judge it with the lastcall that recorded it, or a newer one", filepath.Join(h, scenarioFile), r.meta.Format, Format)
 	}
@@ -208,7 +209,7 @@ func (j *judgement) blind() func(stream string) string {
 	seen := map[string]int{}
 	why := "no control was recorded: nobody knows whether this stream can see a death"
 	for _, r := range j.recs {
-		if !r.meta.Scenario.Control() || !r.recorded || j.ofMatrix(r) {
+		if !r.meta.Scenario.Control || !r.recorded || j.ofMatrix(r) {
 			continue
 		}
 		if d := r.doubt(); d != "" {
@@ -264,7 +265,7 @@ func (r recording) doubt() string {
 		case timeline.LedgerTail:
 			// Who is killed may be in the middle of a line: it began nothing by it.
 			killed := slices.ContainsFunc(c.Terminations, func(t assertions.Termination) bool { return t.UID == e.Subject && t.Killed() })
-			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control() && !killed {
+			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control && !killed {
 				return fmt.Sprintf("the ledger of pod %s ends in the middle of a line", e.Subject)
 			}
 		}
@@ -383,7 +384,7 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 		out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
 		return out
 	}
-	if b.Disrupt == r.meta.Scenario.Disrupt && r.meta.Scenario.Control() {
+	if r.meta.Scenario.Control {
 		return out
 	}
 	var blindness []string

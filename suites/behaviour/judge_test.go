@@ -44,17 +44,17 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: stream + at.String(), Start: at, End: at + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
 	}
 	attrs := map[string]string{"what": "delete", "step": "asked"}
-	if s.Control() {
+	if s.Control {
 		attrs = map[string]string{"what": "kill", "signal": "KILL"}
 	}
 	mark(5*time.Second, timeline.Disruption, attrs)
-	if s.Control() {
+	if s.Control {
 		mark(5*time.Second+1, timeline.ProcExit, nil)
 	} else {
 		mark(5*time.Second+1, timeline.PodDeletion, nil)
 	}
 	meta := Meta{Scenario: s, Ended: true}
-	if s.Control() {
+	if s.Control {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "dead", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
 	}
 	if edit != nil {
@@ -95,7 +95,7 @@ func TestReadFor(t *testing.T) {
 	over := map[string]bool{}
 	for _, s := range plan {
 		tape(t, dir, s, nil)
-		over[s.Name] = s.Control() || slices.Contains(s.Behaviours, "a.a") || slices.Contains(s.Behaviours, "b.b")
+		over[s.Name] = s.Control || slices.Contains(s.Behaviours, "a.a") || slices.Contains(s.Behaviours, "b.b")
 		if slices.Contains(s.Behaviours, "c.c") {
 			broken = s.Name
 		}

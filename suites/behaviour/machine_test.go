@@ -54,7 +54,7 @@ func TestABusyRecording(t *testing.T) {
 // TestAControlIsRecordedAgain: one that proved nothing on a busy machine is put aside, and
 // one that did prove something, or nothing on a calm machine, is left.
 func TestAControlIsRecordedAgain(t *testing.T) {
-	s := Scenario{Name: "kill-1", Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 1}}}
+	s := Scenario{Name: "kill-1", Control: true, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 1}}}
 	unseen := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: "service/h2c/new/get", ID: "x", Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
 	}
@@ -146,7 +146,7 @@ func TestASplitControl(t *testing.T) {
 	var parts []Scenario
 	for i, p := range []load.Protocol{load.HTTP1, load.H2C} {
 		s := Scenario{
-			Name: "kill-" + string(p), Part: i + 1, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Behaviours: []string{"a.kill"},
+			Name: "kill-" + string(p), Part: i + 1, Control: true, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Behaviours: []string{"a.kill"},
 			Traffic: []load.Profile{stream(p)},
 		}
 		tape(t, dir, s, nil)

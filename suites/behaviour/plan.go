@@ -58,7 +58,7 @@ func Plan(selected []Behaviour, how How) []Scenario {
 // healthyControl is the control that answers for all streams of the selected.
 func healthyControl(selected []Behaviour) []Scenario {
 	all := Fold(selected, "", false)
-	return slices.DeleteFunc(all, func(s Scenario) bool { return !s.Control() })
+	return slices.DeleteFunc(all, func(s Scenario) bool { return !s.Control })
 }
 
 func diagonal(selected []Behaviour) []Scenario {

@@ -600,12 +600,12 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 
 // killsLedger: where requests are cut on purpose both sides can't agree on
 // every ID, so nobody waits for it.
-func (s Scenario) killsLedger() bool { return s.Control() || s.Fault != "" }
+func (s Scenario) killsLedger() bool { return s.Disrupt.Kind == disrupt.Kill || s.Fault != "" }
 
 // tail is how long the load goes on when the disruption is over. In a control nothing
 // is looked at behind P.
 func (s Scenario) tail(p time.Duration) time.Duration {
-	if s.Control() {
+	if s.Control {
 		return p
 	}
 	return p + tailFor

@@ -97,7 +97,7 @@ func TestASystemThatDoesNotComeUp(t *testing.T) {
 		for _, name := range []string{"one", "two", "three"} {
 			s := Scenario{Name: name, Behaviours: []string{name}, Disrupt: disrupt.Disruption{Kind: disrupt.Delete, Targets: 1}}
 			if name == "one" {
-				s.Disrupt.Kind = disrupt.Kill // the control runs alone
+				s.Disrupt.Kind, s.Control = disrupt.Kill, true // the control runs alone
 			}
 			r.run.Plan = append(r.run.Plan, s)
 			r.done[name] = make(chan struct{})

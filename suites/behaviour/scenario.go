@@ -29,7 +29,10 @@ type Scenario struct {
 	Topology Topology           `json:"topology"`
 	Disrupt  disrupt.Disruption `json:"disrupt"`
 	Fault    spec.Fault         `json:"fault,omitempty"`
-	Traffic  []load.Profile     `json:"traffic"`
+	// Control: it is the control of rule 8, an abrupt kill that every stream of the run must
+	// see. (In the formats before FormatControl a kill was.)
+	Control bool           `json:"control,omitempty"`
+	Traffic []load.Profile `json:"traffic"`
 	// Pressure is closed-loop load beside it; nil: there is none. (In format 0 the key
 	// "pressure" was a rate, and is not read.)
 	Pressure   *Pressure `json:"closedLoop,omitempty"`
@@ -58,13 +61,9 @@ func (s Scenario) recorded(b Behaviour, profile string) Behaviour {
 	return b
 }
 
-// Control says whether the scenario is the control of rule 8: an abrupt kill
-// that every stream of the run must see.
-func (s Scenario) Control() bool { return s.Disrupt.Kind == disrupt.Kill }
-
 // calibrates says whether the scenario is the control of a run under a fault ("": none): one
 // of another fault is a row of its matrix.
-func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control() && s.Fault == fault }
+func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control && s.Fault == fault }
 
 // attemptTimeout bounds an attempt: longer than a starved machine delays an
 // answer, far shorter than anybody would wait.
@@ -91,18 +90,19 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	type key struct {
 		t Topology
 		d disrupt.Disruption
+		c bool
 		i string
 	}
 	byKey := map[key]*Scenario{}
 	var order []key
 	for _, b := range selected {
-		k := key{t: b.Topology, d: b.Disrupt}
+		k := key{t: b.Topology, d: b.Disrupt, c: b.Level == spec.Control}
 		if isolate {
 			k.i = b.ID
 		}
 		s := byKey[k]
 		if s == nil {
-			s = &Scenario{Topology: b.Topology, Disrupt: b.Disrupt, Fault: fault}
+			s = &Scenario{Topology: b.Topology, Disrupt: b.Disrupt, Fault: fault, Control: k.c}
 			byKey[k] = s
 			order = append(order, k)
 		}
@@ -111,7 +111,7 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	out := make([]Scenario, 0, len(order))
 	for _, k := range order {
 		s := *byKey[k]
-		if s.Control() {
+		if s.Control {
 			s.Topology.Role = role(selected)
 			s.Traffic = sightings(s.Traffic, selected)
 		}
@@ -168,7 +168,7 @@ func inOrder(all []Scenario) {
 	oneFault := !slices.ContainsFunc(all, func(s Scenario) bool { return s.Fault != all[0].Fault })
 	place := func(s Scenario) int {
 		switch {
-		case s.Control() && (s.Fault == "" || oneFault):
+		case s.Control && (s.Fault == "" || oneFault):
 			return 0
 		case s.Disrupt.NodeWide():
 			return 2

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 		t.Fatalf("%d scenarios, want 3", len(got))
 	}
 	control, shared := got[0], got[1]
-	if !control.Control() {
+	if !control.Control {
 		t.Error("the control must be recorded first")
 	}
 	if len(control.Traffic) != 2 {
@@ -70,7 +71,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 		t.Error("a fault must make another scenario")
 	}
 	for _, fault := range []spec.Fault{"", "f"} {
-		if first := Fold([]Behaviour{a, b, c, kill}, fault, false)[0]; !first.Control() {
+		if first := Fold([]Behaviour{a, b, c, kill}, fault, false)[0]; !first.Control {
 			t.Errorf("under fault %q the first is %s, and not the control", fault, first.Name)
 		}
 	}
@@ -190,14 +191,71 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// A kill may be what a behaviour is about: its scenario is no control, and runs beside others.
+func TestAKillIsNoControlByItself(t *testing.T) {
+	kill, crash := sample("a.kill"), sample("a.crash")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	crash.Disrupt = KillEach
+	plan := Fold([]Behaviour{crash, kill}, "", false)
+	if len(plan) != 2 {
+		t.Fatalf("%d scenarios, want 2", len(plan))
+	}
+	for i, want := range []struct {
+		of      string
+		control bool
+		tail    time.Duration
+	}{{"a.kill", true, time.Second}, {"a.crash", false, time.Second + tailFor}} {
+		s := plan[i]
+		if s.Behaviours[0] != want.of || s.Control != want.control || alone(s, "") != want.control || s.tail(time.Second) != want.tail {
+			t.Errorf("%v: control %t, alone %t, a tail of %s", s.Behaviours, s.Control, alone(s, ""), s.tail(time.Second))
+		}
+		if !s.killsLedger() {
+			t.Errorf("%v: who is killed writes no more", s.Behaviours)
+		}
+	}
+}
+
+// Recordings and plans that are older than FormatControl don't name their control.
+func TestInOldFormatsAKillIsTheControl(t *testing.T) {
+	old := Fold([]Behaviour{sample("a.a")}, "", false)[0]
+	old.Disrupt = KillEach
+	for format, want := range map[int]bool{0: true, FormatPressure: true, FormatControl: false} {
+		dir := t.TempDir()
+		if err := writeJSON(filepath.Join(dir, scenarioFile), Meta{Format: format, Scenario: old}); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := readMeta(dir); err != nil || m.Scenario.Control != want {
+			t.Errorf("format %d: control %t, %v", format, m.Scenario.Control, err)
+		}
+	}
+	other := old
+	other.Name, other.Disrupt = "other", DeleteEach
+	named := other
+	named.Name, named.Control = "named", true
+	for i, tc := range []struct{ plan, want []Scenario }{
+		{[]Scenario{old, other}, []Scenario{func() Scenario { s := old; s.Control = true; return s }(), other}},
+		{[]Scenario{old, named}, []Scenario{old, named}},
+	} {
+		dir := t.TempDir()
+		if err := writeJSON(filepath.Join(dir, runFile), Run{Plan: tc.plan}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readRun(dir)
+		if d := cmp.Diff(tc.want, got.Plan); err != nil || d != "" {
+			t.Errorf("plan %d: %v\n%s", i, err, d)
+		}
+	}
+}
+
 func TestValidateListsAllBugsAtOnce(t *testing.T) {
 	bad := Behaviour{ID: "Nonsense"}
-	twice := sample("a.a")
-	err := Validate([]Behaviour{bad, twice, twice})
+	twice, harmless := sample("a.a"), sample("a.control")
+	harmless.Level = spec.Control
+	err := Validate([]Behaviour{bad, twice, twice, harmless})
 	if err == nil {
 		t.Fatal("a broken catalogue passes")
 	}
-	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty"} {
+	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty", "a control kills"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported in: %v", want, err)
 		}

@@ -36,7 +36,7 @@ func (p Price) fits(s Scenario) bool { return s.Cost <= p.cores()+grain }
 // split makes of a scenario several that each fit: a behaviour joins those with which it
 // shares the most traffic, by protocol above all.
 func (p Price) split(s Scenario, of []Behaviour) []Scenario {
-	if s.Control() {
+	if s.Control {
 		return p.splitControl(s)
 	}
 	var parts [][]Behaviour

@@ -108,7 +108,7 @@ func TestLanes(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	plan := []Scenario{
-		{Name: "control", Disrupt: KillEach},
+		{Name: "control", Disrupt: KillEach, Control: true},
 		{Name: "short", Disrupt: disrupt.Nothing(10 * time.Second)},
 		{Name: "alone", Disrupt: ShutNode},
 		{Name: "long", Disrupt: disrupt.Nothing(60 * time.Second)},

@@ -75,7 +75,7 @@ func (p Price) order(plan []Scenario) {
 	if !p.Measured {
 		return
 	}
-	for len(plan) > 0 && plan[0].Control() {
+	for len(plan) > 0 && plan[0].Control {
 		plan = plan[1:]
 	}
 	apart := func(s Scenario) int {
@@ -101,7 +101,7 @@ func (p Price) remaining(plan []Scenario, gone func(Scenario) time.Duration) tim
 	var work float64 // in core seconds
 	for _, s := range plan {
 		d := max(0, p.Estimate(s)-gone(s))
-		if s.Control() || s.Disrupt.NodeWide() {
+		if s.Control || s.Disrupt.NodeWide() {
 			apart += d
 			continue
 		}
