@@ -108,14 +108,14 @@ func TestReadFor(t *testing.T) {
 	about := func(id string) func(Scenario) bool {
 		return func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
 	}
-	if k.readFor(about("c.c")); len(k.read) != 1 {
+	if k.readFor(plan, about("c.c")); len(k.read) != 1 {
 		t.Errorf("read before it was over: %d histories, want the control's", len(k.read))
 	}
-	if k.readFor(about("a.a")); len(k.read) != 2 {
+	if k.readFor(plan, about("a.a")); len(k.read) != 2 {
 		t.Errorf("%d histories were read while one is recorded, want the control's and its own", len(k.read))
 	}
 	over[broken] = true
-	if k.readFor(about("a.a")); len(k.read) != len(plan) {
+	if k.readFor(plan, about("a.a")); len(k.read) != len(plan) {
 		t.Errorf("%d histories of %d were read at the end", len(k.read), len(plan))
 	}
 	for name, r := range k.read {
