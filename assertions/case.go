@@ -63,6 +63,7 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 		}
 		return true
 	})
+	attribute(tl)
 	c.Terminations = Terminations(tl)
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		switch e.Attrs["what"] {

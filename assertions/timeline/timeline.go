@@ -98,7 +98,8 @@ type Sample struct {
 	// upload, acknowledged by the backend) and promised.
 	Got  int64 `json:"got,omitempty"`
 	Want int64 `json:"want,omitempty"`
-	// Server is the UID of the pod that answered, as it says itself.
+	// Server is the UID of the pod that answered, as it says itself. In a case it is the
+	// instance that was reached of what is ended, which may stand before that pod.
 	Server string `json:"server,omitempty"`
 	// Via is the IP that this pod saw the request come from, where it is not the
 	// client's own: that of who passed it on.
@@ -256,6 +257,10 @@ const (
 	// the backend's name. Attrs: in (true, false); out only: why, and silent (true)
 	// where a look that it was taken out for got no answer in its time.
 	Balancer EventKind = "balancer"
+	// Chosen: who stands before the system gave a client's connection to one of its
+	// instances, the Subject. Attrs: client (its own address, host:port), by (ByService,
+	// ByBalancer).
+	Chosen EventKind = "chosen"
 	// CPU: what one of our processes used. Attrs: cpu (a Go duration, since its
 	// start).
 	CPU EventKind = "cpu"
@@ -271,6 +276,12 @@ const (
 	// serve since its start. Attrs: served, and final (true) where it says so at its
 	// end: what is not final is "at least".
 	PressureServed EventKind = "pressure.served"
+)
+
+// Who gives connections to instances: see Chosen.
+const (
+	ByService  = "service"
+	ByBalancer = "balancer"
 )
 
 // The ways in which an instance tells the other side of a connection that it ends

@@ -48,7 +48,8 @@ const (
 	// for some.
 	FormatPressure = 1
 	// FormatControl says which scenario is the control: a kill may be a behaviour's own
-	// disruption.
+	// disruption. Its samples name who answered, and not who of what is ended was reached:
+	// that is worked out when they are judged (assertions.MarkFront).
 	FormatControl = 2
 	// Format is that of the recordings that this version makes. A recording without
 	// a number is of format 0.

@@ -57,7 +57,7 @@ func eachOf(n, atATime int, do func(i int) error) error {
 type Judge struct {
 	dir  string
 	run  Run
-	plan func() []Scenario // what is recorded: it may be planned anew meanwhile
+	plan func() []Scenario          // what is recorded: it may be planned anew meanwhile
 	over func(scenario string) bool // it is recorded, and its history is whole
 
 	mu   sync.Mutex

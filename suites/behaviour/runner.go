@@ -136,7 +136,7 @@ type Recorder struct {
 	begun map[string]time.Time
 	ended map[string]bool
 	gone  map[string]bool // they ended, or won't be recorded
-	stood bool // a recording's load has run clean
+	stood bool            // a recording's load has run clean
 }
 
 // NewRecorder plans a run. What a stage can't carry is skipped with its

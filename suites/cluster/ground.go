@@ -87,7 +87,7 @@ func (g *ground) open(ctx context.Context) error {
 			return err
 		}
 	}
-	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.emit(r, 0) })
+	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
 	if g.gates() {
@@ -143,7 +143,7 @@ func (g *ground) open(ctx context.Context) error {
 	}
 	addr, dial := s.reach(g.scope.Namespace, up[0], g.port)
 	at := types.NamespacedName{Namespace: g.scope.Namespace, Name: up[0].Name}
-	g.probe, err = s.follow(ctx, "probe", at, addr, dial, g.emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
+	g.probe, err = s.follow(ctx, "probe", at, addr, dial, g.sink.Emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return err
 }
 

@@ -40,9 +40,9 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	// The scout's samples stand in the timeline, because the ledger has its
 	// requests too; no check reads its streams.
 	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, func(r timeline.Record, offset time.Duration) {
-		g.emit(r, offset)
+		g.sink.Emit(r, offset)
 		if r.Sample != nil {
-			seen.note(*r.Sample)
+			seen.note(*r.Sample, g.reached(*r.Sample))
 		}
 	}, func(error) {})
 	if err != nil {
@@ -50,9 +50,9 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	}
 	// They end with the scenario, whatever becomes of the waiting below.
 	looks := load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) {
-		g.emit(r, 0)
+		g.sink.Emit(r, 0)
 		if r.Sample != nil {
-			seen.note(*r.Sample)
+			seen.note(*r.Sample, g.reached(*r.Sample))
 		}
 	})
 	wanted := map[string]int{} // pods to be reached, by stream
@@ -118,7 +118,7 @@ type reached struct {
 // enoughBlind is how many answers, 20 a second, show that a path leads somewhere.
 const enoughBlind = 100
 
-func (r *reached) note(s timeline.Sample) {
+func (r *reached) note(s timeline.Sample, by string) {
 	if s.Failed() {
 		return
 	}
@@ -127,11 +127,11 @@ func (r *reached) note(s timeline.Sample) {
 	if r.by[s.Stream] == nil {
 		r.by[s.Stream] = map[string]bool{}
 	}
-	if s.Server == "" {
+	if by == "" {
 		r.blind[s.Stream]++
 		return
 	}
-	r.by[s.Stream][s.Server] = true
+	r.by[s.Stream][by] = true
 }
 
 // all says whether each stream reached as many pods as it should, or which

@@ -159,6 +159,9 @@ func (g *ground) place(backend string) system.Place {
 // times that its manifest has.
 func (g *ground) tellSubject(made deploy.Installed) {
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+		"what": assertions.MarkFront, "deployment": made.Deployment.Name,
+	}})
+	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "deployment": made.Deployment.Name, "container": made.Container.Name,
 	}})
 	t := g.scenario.Topology
@@ -216,19 +219,13 @@ func (f *fronts) of(ip string) string {
 	return f.at[ip]
 }
 
-// emit takes what the clients see. Behind a gateway the answer names a backend, and
-// what is ended is the gateway: the sample is said to be of the instance that the
-// backend saw the request come from, or that was dialled.
-func (g *ground) emit(r timeline.Record, offset time.Duration) {
-	if s := r.Sample; s != nil && s.Server != "" && g.gates() {
-		s.Server = g.fronts.of(s.Via)
-		// A proxy may go out by another address than it is dialled at. (A node's name
-		// stands behind the @ of other streams.)
-		if _, uid, _ := strings.Cut(s.Stream, "@"); s.Server == "" && strings.HasPrefix(s.Stream, string(load.Direct)+"/") {
-			s.Server = uid
-		}
+// reached is the pod that a client reached: behind a gateway the answer names a backend, and
+// what is ended is the gateway. "" where nobody knows.
+func (g *ground) reached(s timeline.Sample) string {
+	if s.Server != "" && g.gates() {
+		return g.fronts.of(s.Via)
 	}
-	g.sink.Emit(r, offset)
+	return s.Server
 }
 
 // gates says whether what is ended stands before backends.

@@ -22,7 +22,6 @@ const frontBudget = 30 * time.Second
 // instance for its health, and hears of nothing else.
 type front struct {
 	*balancer.Balancer
-	chosen balancer.Choices
 }
 
 // balance starts the load balancer, where traffic goes through one, and waits
@@ -34,7 +33,7 @@ func (g *ground) balance(ctx context.Context) error {
 	f := new(front)
 	var err error
 	f.Balancer, err = balancer.New(balancer.Config{
-		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold, Chosen: f.chosen.Note,
+		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold, Chosen: g.chose(timeline.ByBalancer),
 		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 	})
 	if err != nil {

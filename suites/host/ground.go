@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
@@ -112,7 +113,7 @@ func (g *ground) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.flows = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, g.sample)
+	g.flows = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return g.balance(ctx)
 }
 
@@ -137,6 +138,8 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 		return fmt.Errorf("the backends: %w", err)
 	}
 	ended.Place.Backends = g.stands.Backends()
+	ended.Chosen = g.chose(timeline.ByService)
+	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkFront}})
 	g.fleet, err = host.Open(ctx, g.own(ended))
 	return g.theirs(err)
 }
@@ -271,21 +274,15 @@ func (g *ground) backstage(e timeline.Event) {
 	}
 }
 
-// sample takes what the clients see. Behind a gateway the answer names a
-// backend, and what is ended is the gateway: the sample is said to be of the
-// instance whose address was dialled, or that the service network gave the
-// connection to.
-func (g *ground) sample(r timeline.Record) {
-	if s := r.Sample; s != nil && s.Server != "" && g.gates() {
-		if _, uid, direct := strings.Cut(s.Stream, "@"); direct {
-			s.Server = uid
-		} else if strings.HasPrefix(s.Stream, string(load.Balanced)+"/") {
-			s.Server = g.lb.chosen.Of(s.Local)
-		} else {
-			s.Server = g.fleet.Chosen(s.Local)
-		}
+// chose records to whom connections are given, by whom: behind a gateway an answer names a
+// backend, and what is ended is the gateway.
+func (g *ground) chose(by string) func(client net.Addr, uid string) {
+	if !g.gates() {
+		return nil
 	}
-	g.sink.Emit(r, 0)
+	return func(client net.Addr, uid string) {
+		g.sink.Event(timeline.Event{Source: "host", Kind: timeline.Chosen, Subject: uid, Attrs: map[string]string{"client": client.String(), "by": by}})
+	}
 }
 
 // stop ends the pacing of streams, and waits for what is in flight.
