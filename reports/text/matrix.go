@@ -113,9 +113,6 @@ func (p *page) timing() {
 	if t.Bound > 0 {
 		line += fmt.Sprintf(". This run took %.2f times the bound", float64(t.Wall)/float64(t.Bound))
 	}
-	if t.Scale > 0 {
-		line += fmt.Sprintf(". A control took %.1f times the CPU that is usual for the suite's own reference: what came after it was planned by that", t.Scale)
-	}
 	p.wrap("", line+".")
 	p.f("\n")
 }

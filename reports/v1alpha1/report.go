@@ -299,9 +299,6 @@ type Timing struct {
 	CPU Duration `json:"cpu,omitempty"`
 	// Cores is how much of the machine the recordings may take.
 	Cores float64 `json:"cores"`
-	// Scale is how many times its price a control took of this machine, where what came after
-	// it was planned anew by that; 0: no more than it was priced at.
-	Scale float64 `json:"scale,omitempty"`
 }
 
 // Matrix is what became of the faults of a run that proves the suite itself.

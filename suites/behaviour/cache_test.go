@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -114,7 +113,7 @@ func TestCacheAsksWhereARecordingWasMade(t *testing.T) {
 
 func TestCacheForgetsWhatProvedNothing(t *testing.T) {
 	b := sample("a.a")
-	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
+	b.Checks = says(spec.Finding{Verdict: spec.Pass})
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	control := Fold([]Behaviour{b, kill}, "", false)[0]

@@ -32,9 +32,6 @@ type Run struct {
 	// Cores is how much of the machine those that ran side by side could have;
 	// 0: nobody wrote it down.
 	Cores float64 `json:"cores,omitempty"`
-	// Scale is how many times its price a control took, where what came after it was planned
-	// anew by that; 0: it was not.
-	Scale float64 `json:"scale,omitempty"`
 	// Matrix says that the plan breaks each scenario by a fault of its own.
 	Matrix Matrix `json:"matrix,omitempty"`
 	// Skipped are selected behaviours that the stage can't carry, by reason.

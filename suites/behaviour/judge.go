@@ -57,7 +57,6 @@ func eachOf(n, atATime int, do func(i int) error) error {
 type Judge struct {
 	dir  string
 	run  Run
-	plan func() []Scenario          // what is recorded: it may be planned anew meanwhile
 	over func(scenario string) bool // it is recorded, and its history is whole
 
 	mu   sync.Mutex
@@ -75,7 +74,7 @@ type reading struct {
 
 // NewJudge makes a judge of what a recorder records.
 func NewJudge(r *Recorder) *Judge {
-	return &Judge{dir: r.cfg.Dir, run: r.run, plan: r.Plan, over: r.over, read: map[string]reading{}}
+	return &Judge{dir: r.cfg.Dir, run: r.run, over: r.over, read: map[string]reading{}}
 }
 
 // Of judges one behaviour whose own scenario, and the control, were recorded. Of a run
@@ -88,12 +87,11 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	about := func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	plan := k.plan()
-	k.readFor(plan, about)
+	k.readFor(about)
 	j := &judgement{fault: k.run.Report.Settings.Fault}
 	var own []int
 	controlled := true
-	for _, s := range plan {
+	for _, s := range k.run.Plan {
 		if !about(s) && !s.Control {
 			continue
 		}
@@ -131,10 +129,10 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 // readFor reads the histories that a behaviour is judged on, one after the other, because
 // what is still recorded needs the processors; and all that are left, side by side, once
 // nothing is recorded any more. mu is held.
-func (k *Judge) readFor(plan []Scenario, about func(Scenario) bool) {
-	recorded := !slices.ContainsFunc(plan, func(s Scenario) bool { return !k.over(s.Name) })
+func (k *Judge) readFor(about func(Scenario) bool) {
+	recorded := !slices.ContainsFunc(k.run.Plan, func(s Scenario) bool { return !k.over(s.Name) })
 	var unread []Scenario
-	for _, s := range plan {
+	for _, s := range k.run.Plan {
 		if _, seen := k.read[s.Name]; !seen && k.over(s.Name) && (recorded || about(s) || s.Control) {
 			unread = append(unread, s)
 		}
@@ -560,7 +558,6 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	report.Timing = nil
 	if run.Matrix != Whole { // some of whose recordings may be of another day
 		report.Timing = j.timings(report.Scenarios, report.Settings.P.D(), to.Sub(from))
-		report.Timing.Scale = run.Scale
 	}
 	if report.Matrix, err = j.matrix(run, blind); err != nil {
 		return err

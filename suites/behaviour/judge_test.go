@@ -108,14 +108,14 @@ func TestReadFor(t *testing.T) {
 	about := func(id string) func(Scenario) bool {
 		return func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
 	}
-	if k.readFor(plan, about("c.c")); len(k.read) != 1 {
+	if k.readFor(about("c.c")); len(k.read) != 1 {
 		t.Errorf("read before it was over: %d histories, want the control's", len(k.read))
 	}
-	if k.readFor(plan, about("a.a")); len(k.read) != 2 {
+	if k.readFor(about("a.a")); len(k.read) != 2 {
 		t.Errorf("%d histories were read while one is recorded, want the control's and its own", len(k.read))
 	}
 	over[broken] = true
-	if k.readFor(plan, about("a.a")); len(k.read) != len(plan) {
+	if k.readFor(about("a.a")); len(k.read) != len(plan) {
 		t.Errorf("%d histories of %d were read at the end", len(k.read), len(plan))
 	}
 	for name, r := range k.read {
@@ -136,7 +136,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 					return spec.Finding{Verdict: spec.Fail, Actual: "one", Culprits: []spec.Culprit{{Text: "x"}}}
 				}
 			}
-			return spec.Finding{Verdict: spec.Pass, Actual: "none"}
+			return spec.Finding{Verdict: spec.Pass, Actual: "none", Evidence: []spec.Count{{Name: "n", N: 1, Floor: 1}}}
 		},
 	}}
 	kill := sample("a.kill")
@@ -282,7 +282,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 
 func TestABlindStreamPassesNothing(t *testing.T) {
 	b := sample("a.a")
-	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
+	b.Checks = says(spec.Finding{Verdict: spec.Pass})
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
@@ -345,7 +345,7 @@ func TestShorterTalksSeeForLongOnes(t *testing.T) {
 		{Path: load.Service, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 5, Takes: 12 * time.Second},
 		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Mute, Rate: 2, Takes: 20 * time.Second},
 	}
-	b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: spec.Pass} }
+	b.Checks = says(spec.Finding{Verdict: spec.Pass})
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level, kill.Traffic = KillEach, spec.Control, nil
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
@@ -432,7 +432,7 @@ func TestTooFewToJudge(t *testing.T) {
 		}
 		for _, verdict := range []spec.Verdict{spec.Inconclusive, spec.Pass} {
 			b := sample("a.a")
-			b.Checks[0].Judge = func(assertions.Case) spec.Finding { return spec.Finding{Verdict: verdict, Actual: "too little"} }
+			b.Checks = says(spec.Finding{Verdict: verdict, Actual: "too little"})
 			got := r.judge(b, func(string) string { return "" }).Reason
 			if want := tc.want != "" && verdict == spec.Inconclusive; want != strings.HasPrefix(got, tc.want) && want || !want && strings.Contains(got, "this takes") {
 				t.Errorf("%s, %s: %q, want %q", tc.name, verdict, got, tc.want)

@@ -126,7 +126,6 @@ func (r *Recorder) look(ctx context.Context) {
 		if !ok {
 			return
 		}
-		r.idle.used, r.idle.known = used, true
 		has := fmt.Sprintf("this machine has %.0f cores, of which %.1f are in use; one recording takes up to %.1f, and those side by side up to %.1f", cores, used, most, r.run.Cores)
 		if used <= calmUsed*cores {
 			r.say("", has, 0, 0, 0)

@@ -119,14 +119,7 @@ type Progress struct {
 type Recorder struct {
 	cfg  Config
 	run  Run
-	take []Behaviour // that are recorded, as the stage carries them
-	// done is closed for a behaviour, by its ID, when the last of its recordings has ended.
 	done map[string]chan struct{}
-	// idle is what was in use of the machine, in cores, before the first recording.
-	idle struct {
-		used  float64
-		known bool
-	}
 
 	stolen stolen
 
@@ -135,8 +128,7 @@ type Recorder struct {
 	mu    sync.Mutex
 	begun map[string]time.Time
 	ended map[string]bool
-	gone  map[string]bool // they ended, or won't be recorded
-	stood bool            // a recording's load has run clean
+	stood bool // a recording's load has run clean
 }
 
 // NewRecorder plans a run. What a stage can't carry is skipped with its
@@ -162,10 +154,12 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if fit, why := cfg.Stage.Fit(controlOf(Catalogue())); why == "" {
 		take = withControl(take, fit)
 	}
-	r.take = take
-	r.planned(cfg.Price.fitting(Plan(take, cfg.How), take))
+	r.run.Plan = cfg.Price.fitting(Plan(take, cfg.How), take)
 	r.run.Cores = cfg.Price.cores()
 	cfg.Price.order(r.run.Plan)
+	for _, s := range r.run.Plan {
+		r.done[s.Name] = make(chan struct{})
+	}
 	return r, nil
 }
 
@@ -188,21 +182,24 @@ func controlOf(all []Behaviour) Behaviour {
 }
 
 // Plan are the scenarios that will be recorded, in their order.
-func (r *Recorder) Plan() []Scenario {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.run.Plan)
-}
+func (r *Recorder) Plan() []Scenario { return slices.Clone(r.run.Plan) }
 
 // Takes is about how long recording it takes.
-func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.Plan()) }
+func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.run.Plan) }
 
 // Skipped are the selected behaviours that won't be recorded, with reasons.
 func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
 
 // Done is closed when the last recording that a behaviour is judged on has ended,
 // however it did; nil for a behaviour that is not recorded.
-func (r *Recorder) Done(id string) <-chan struct{} { return r.done[id] }
+func (r *Recorder) Done(id string) <-chan struct{} {
+	for _, s := range slices.Backward(r.run.Plan) {
+		if slices.Contains(s.Behaviours, id) {
+			return r.done[s.Name]
+		}
+	}
+	return nil
+}
 
 // Record records all scenarios, and returns what broke the run as a whole.
 // What was recorded stays in the report's directory whatever happens.
@@ -288,18 +285,15 @@ func alone(s Scenario, fault spec.Fault) bool {
 func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	given := make(chan func(*lanes)) // by who stands, and who has ended
-	waiting, fitted := r.Plan(), false
+	waiting := r.run.Plan
 	l := lanes{cores: r.run.Cores, free: r.run.Cores}
 	told := false // that they wait
 	for n := 0; len(waiting) > 0 || l.running > 0; {
 		if ctx.Err() != nil {
 			for _, s := range waiting {
-				r.through(s)
+				close(r.done[s.Name])
 			}
 			waiting = nil
-		}
-		if !fitted && l.running == 0 && n > 0 && len(waiting) > 0 && !waiting[0].calibrates(r.cfg.How.Fault) {
-			waiting, fitted = r.refit(waiting), true
 		}
 		i := r.cfg.Price.next(waiting, r.cfg.How.Fault, l.free, l.running, func(s Scenario) bool {
 			return l.running == 0 || r.room(s, l.loaded(), l.changed)
@@ -318,7 +312,7 @@ func (r *Recorder) recordAll(ctx context.Context) {
 				var once sync.Once
 				up := func() { once.Do(func() { given <- func(l *lanes) { l.up(t) } }) }
 				r.recordUntilProven(ctx, s, number, up)
-				r.through(s)
+				close(r.done[s.Name])
 				up()
 				given <- func(l *lanes) { l.end(t, time.Now()) }
 			})
@@ -630,7 +624,7 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	if r.cfg.Progress == nil {
 		return
 	}
-	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.Plan()), Left: r.left(time.Now()), Samples: samples, Failed: failed})
+	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: r.left(time.Now()), Samples: samples, Failed: failed})
 }
 
 // left is about how long the run still takes: what is predicted of its rest, and, once

@@ -41,7 +41,8 @@ func (s *speechless) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 func TestABrokenBeginningIsAnEnd(t *testing.T) {
 	stage := &speechless{}
 	r := &Recorder{cfg: Config{Stage: stage, Dir: t.TempDir()}, done: map[string]chan struct{}{}, ended: map[string]bool{}}
-	r.planned([]Scenario{{Name: "one", Behaviours: []string{"a"}, Disrupt: disrupt.Disruption{Kind: disrupt.Delete, Targets: 1}}})
+	r.run.Plan = []Scenario{{Name: "one", Behaviours: []string{"a"}, Disrupt: disrupt.Disruption{Kind: disrupt.Delete, Targets: 1}}}
+	r.done["one"] = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Record(ctx); !errors.Is(err, errSpeechless) {
@@ -98,7 +99,8 @@ func TestASystemThatDoesNotComeUp(t *testing.T) {
 			if name == "one" {
 				s.Disrupt.Kind, s.Control = disrupt.Kill, true // the control runs alone
 			}
-			r.planned(append(r.run.Plan, s))
+			r.run.Plan = append(r.run.Plan, s)
+			r.done[name] = make(chan struct{})
 		}
 		r.run.Cores = 2
 		err := r.Record(t.Context())

@@ -27,6 +27,11 @@ func sample(id string) Behaviour {
 	}
 }
 
+// says is a check that says the same of everything.
+func says(f spec.Finding) []assertions.Check {
+	return []assertions.Check{{Name: "c", Judge: func(assertions.Case) spec.Finding { return f }}}
+}
+
 func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	a, b, c, kill := sample("a.a"), sample("a.b"), sample("a.c"), sample("a.kill")
 	b.Traffic = []load.Profile{

@@ -56,7 +56,7 @@ func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoi
 					return spec.Finding{Verdict: spec.Fail, Actual: "one failed", Culprits: []spec.Culprit{{Text: "x"}}}
 				}
 			}
-			return spec.Finding{Verdict: spec.Pass, Actual: "none"}
+			return spec.Finding{Verdict: spec.Pass, Actual: "none", Evidence: []spec.Count{{Name: "n", N: 1, Floor: 1}}}
 		},
 	}}
 	s := Fold([]Behaviour{b}, "", false)[0]
