@@ -15,18 +15,17 @@ import (
 // SeesAbruptDeath judges the suite itself: a SIGKILL must be seen as a
 // failure by every stream.
 func SeesAbruptDeath() Check {
+	killedFloor := Floor{Name: "kills", N: 1, Reason: "a control: one death that every stream must see"}
+	loaded := Floor{Name: "streams under load", N: 1, Reason: "as above"}
 	return Check{
 		Name:     "a SIGKILL, as each stream saw it",
 		Expected: "every kind of client on every path sees at least one failure within P of a SIGKILL",
-		Floors: []Floor{
-			{Name: "kills", N: 1, Reason: "a control: one death that every stream must see"},
-			{Name: "streams under load", N: 1, Reason: "as above"},
-		},
+		Floors:   []Floor{killedFloor, loaded},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			seen := Sighted(c)
-			g.count("kills", len(kills(c.Timeline)), 1)
-			g.count("streams under load", len(seen), 1)
+			g.count(killedFloor, len(kills(c.Timeline)))
+			g.count(loaded, len(seen))
 			keys := make([]string, 0, len(seen))
 			for k := range seen {
 				keys = append(keys, k)

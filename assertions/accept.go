@@ -16,15 +16,15 @@ import (
 // at its own address, in [D, D+P]: those of streams that open one for each
 // request, and those that streams of kept connections open meanwhile.
 func AcceptsAfterDrain() Check {
-	const floorNew = 50
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in [D, D+P]", N: 50}
+	keptConns := Floor{Per: "termination", Name: "requests on kept connections", N: 0,
+		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones",
+	}
 	return Check{
 		Name:     "new connections to the instance itself in [D, D+P]",
 		Expected: "every new connection to the terminating pod in [D, D+P] is accepted and its request answered",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per termination: new connections dialled at the pod in [D, D+P]", N: floorNew},
-			{Name: "per termination: requests on kept connections", N: 0, Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones"},
-		},
+		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, hit, opened, total := 0, 0, 0, 0
@@ -35,7 +35,7 @@ func AcceptsAfterDrain() Check {
 					hit++
 				}
 				lost, opened, total = lost+w.lost, opened+w.sound, total+w.all
-				g.least("new connections in [D, D+P]", t.Name, w.sound, floorNew)
+				g.least(newConns, t.Name, w.sound)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)

@@ -18,20 +18,17 @@ import (
 // caches without anybody meaning it (RFC 9110 section 9.2.1: "Request methods are
 // considered "safe" if their defined semantics are essentially read-only").
 func AdminClosed() Check {
-	const floorServed = 20
 	const own = "dials of what begins its drain, at its own address, that were answered"
 	const elsewhere = "dials of the same at another address"
-	const asked = "GETs of it that were answered"
 	const served = "requests served between the first try and the deletion"
+	ownFloor := Floor{Per: "termination", Name: own, N: 1, Reason: "one that is answered shows that it is there to be reached"}
+	elsewhereFloor := Floor{Per: "termination", Name: elsewhere, N: 1, Reason: "a listener is there or not"}
+	askedFloor := Floor{Per: "termination", Name: "GETs of it that were answered", N: 1, Reason: "what a GET does it does the first time"}
+	servedFloor := Floor{Per: "termination", Name: served, N: 20, Reason: "they show that the instance lived and was not draining, and are no rate"}
 	return Check{
 		Name:     "what begins a drain, from elsewhere and by GET",
 		Expected: "nothing answers at an address that is not the instance's own, and a GET begins no drain",
-		Floors: []Floor{
-			{Name: "per termination: " + own, N: 1, Reason: "one that is answered shows that it is there to be reached"},
-			{Name: "per termination: " + elsewhere, N: 1, Reason: "a listener is there or not"},
-			{Name: "per termination: " + asked, N: 1, Reason: "what a GET does it does the first time"},
-			{Name: "per termination: " + served, N: floorServed, Reason: "they show that the instance lived and was not draining, and are no rate"},
-		},
+		Floors:   []Floor{ownFloor, elsewhereFloor, askedFloor, servedFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			for _, t := range c.Terminations {
@@ -41,10 +38,10 @@ func AdminClosed() Check {
 					g.culprit(e.At, t.Name, "", "port %s answers at %s, which is none of its addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
 				}
 				g.gotNothing(c, t, in)
-				g.least(own, t.Name, in.own, 1)
-				g.least(elsewhere, t.Name, in.elsewhere, 1)
-				g.least(asked, t.Name, len(in.gets), 1)
-				g.least(served, t.Name, in.served, floorServed)
+				g.least(ownFloor, t.Name, in.own)
+				g.least(elsewhereFloor, t.Name, in.elsewhere)
+				g.least(askedFloor, t.Name, len(in.gets))
+				g.least(servedFloor, t.Name, in.served)
 			}
 			g.needTerminations(c)
 			return g.conclude(

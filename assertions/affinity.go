@@ -20,15 +20,17 @@ const stuckFor = 2 * time.Second
 // AffinityMoves judges that ClientIP affinity lets go of a terminating pod: no
 // new connection of the client that stuck to it reaches it after P.
 func AffinityMoves() Check {
-	const floor, floorStuck = 200, 20
+	stuckTo := Floor{Name: "terminations of the pod that the client stuck to", N: 1,
+		Reason: "the client sticks to one of three pods, and each is deleted once",
+	}
+	newConns := Floor{Per: "such termination", Name: "new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: 20,
+		Reason: "shows that the client stuck to it; no rate is concluded from it",
+	}
+	newConnsFloor := Floor{Per: "such termination", Name: "new connections offered to the Service after P", N: 200}
 	return Check{
 		Name:     "new connections of a client with ClientIP affinity after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection of a client that stuck to a pod reaches it later than P after its EndpointSlice said that it terminates",
-		Floors: []Floor{
-			{Name: "terminations of the pod that the client stuck to", N: 1, Reason: "the client sticks to one of three pods, and each is deleted once"},
-			{Name: "per such termination: new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: floorStuck, Reason: "shows that the client stuck to it; no rate is concluded from it"},
-			{Name: "per such termination: new connections offered to the Service after P", N: floor},
-		},
+		Floors:   []Floor{stuckTo, newConns, newConnsFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			served := servers(c.Timeline)
@@ -79,11 +81,11 @@ func AffinityMoves() Check {
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
 					g.doubt("%s did not go on accepting until %s: "+deadPod, t.Name, from.tell(until))
 				}
-				g.least("new connections that it alone served to the client before its deletion", t.Name, own, floorStuck)
-				g.least("new connections offered to the Service after P, during its termination", t.Name, n, floor)
+				g.least(newConns, t.Name, own)
+				g.least(newConnsFloor, t.Name, n)
 			}
 			g.needTerminations(c)
-			g.count("terminations of the pod that the client stuck to", stuck, 1)
+			g.count(stuckTo, stuck)
 			return g.conclude(
 				fmt.Sprintf("in %s the client had left its pod by T_endpoint + P: none of %d new connections reached it", plural(stuck, "termination", "terminations"), total),
 				plural(late, "new connection of the client reached, or was lost on the way to,", "new connections of the client reached, or were lost on the way to,")+" the terminating pod that it stuck to, later than P")

@@ -21,17 +21,19 @@ import (
 // Only what was begun while the app still accepted is judged: that it then goes
 // away is what other rules are about.
 func NothingLostAtGoAway() Check {
-	const said = "connections on which the instance said GOAWAY"
-	const running = "calls through the proxy in flight at D"
-	const begun = "calls through the proxy begun from D until the instance stops accepting"
+	saidFloor := Floor{Per: "termination", Name: "connections on which the instance said GOAWAY", N: 1,
+		Reason: "a proxy may have all its calls on one connection to each backend",
+	}
+	runningFloor := Floor{Per: "termination", Name: "calls through the proxy in flight at D", N: 3,
+		Reason: "what is in flight at one instant is rate times duration, not a count over a window",
+	}
+	begunFloor := Floor{Per: "termination", Name: "calls through the proxy begun from D until the instance stops accepting", N: fewCalls,
+		Reason: "the window is that of the drain in which the instance accepts",
+	}
 	return Check{
 		Name:     "calls while an instance behind the proxy has said GOAWAY and still accepts",
 		Expected: "each that ran at D, or was begun before the instance's listener went, ends whole, or as known to be unprocessed",
-		Floors: []Floor{
-			{Name: "per termination: " + said, N: 1, Reason: "a proxy may have all its calls on one connection to each backend"},
-			{Name: "per termination: " + running, N: 3, Reason: "what is in flight at one instant is rate times duration, not a count over a window"},
-			{Name: "per termination: " + begun, N: fewCalls, Reason: "the window is that of the drain in which the instance accepts"},
-		},
+		Floors:   []Floor{saidFloor, runningFloor, begunFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			all, lost, away := 0, 0, 0
@@ -66,9 +68,9 @@ func NothingLostAtGoAway() Check {
 						g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, why)
 					}
 				}
-				g.least(said, t.Name, len(toldBy(c, t, timeline.ToldByGoAway)), 1)
-				g.least(running, t.Name, atD, 3)
-				g.least(begun, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
+				g.least(saidFloor, t.Name, len(toldBy(c, t, timeline.ToldByGoAway)))
+				g.least(runningFloor, t.Name, atD)
+				g.least(begunFloor, t.Name, len(callsWhileAccepting(c, t)))
 			}
 			g.needTerminations(c)
 			g.unbegun(c.Timeline, taken)

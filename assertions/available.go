@@ -20,15 +20,15 @@ const availableGrain = 2 * time.Second
 // through the Service as soon as they are ready, and not only when they are
 // available.
 func ServesOnceReady() Check {
-	const floor = 200
+	newConns := Floor{Per: "new pod", Name: "new connections offered to the Service within P of its readiness", N: 200}
+	reusedConns := Floor{Per: "new pod", Name: "requests on reused connections", N: 0, Reason: "only a new connection can go to a pod that is new"}
+	becameReady := Floor{Name: "new pods that became ready", N: 2,
+		Reason: "an instant of each new pod is judged, and not a rate; fewer than the Deployment's replicas are inconclusive besides",
+	}
 	return Check{
 		Name:     "the first new connection through the Service to each new pod",
 		Expected: "within P of its readiness, and so before minReadySeconds have made it available, each new pod gets new connections through the Service",
-		Floors: []Floor{
-			{Name: "per new pod: new connections offered to the Service within P of its readiness", N: floor},
-			{Name: "per new pod: requests on reused connections", N: 0, Reason: "only a new connection can go to a pod that is new"},
-			{Name: "new pods that became ready", N: 2, Reason: "an instant of each new pod is judged, and not a rate; fewer than the Deployment's replicas are inconclusive besides"},
-		},
+		Floors:   []Floor{newConns, reusedConns, becameReady},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r, ok := g.rollingUpdate(c)
@@ -66,14 +66,14 @@ func ServesOnceReady() Check {
 						first = s.Start
 					}
 				}
-				g.least("new connections offered to the Service within P of a new pod's readiness", p.name, offered, floor)
+				g.least(newConns, p.name, offered)
 				if first == 0 || first > until {
 					g.late(c, until, p.name, "", "no new connection through the Service reached it within P of being ready: %s; %s", whenFirst(first, at), whenListed(c.Timeline, p.uid, at))
 					continue
 				}
 				slowest = max(slowest, first-at)
 			}
-			g.count("new pods that became ready", ready, 2)
+			g.count(becameReady, ready)
 			return g.conclude(
 				fmt.Sprintf("each of %d new pods got new connections at most %s after it was ready", ready, ms(slowest)),
 				fmt.Sprintf("of %s, %d had no new connection within %s of being ready", plural(ready, "new pod", "new pods"), g.failures(), c.P))
@@ -84,14 +84,13 @@ func ServesOnceReady() Check {
 // WaitsForAvailable judges that a rolling update takes an old pod away only
 // while enough of the others are available, by what its Deployment says.
 func WaitsForAvailable() Check {
-	const floor = 2
+	deletionsFloor := Floor{Name: "deletions of ready pods", N: 2,
+		Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
+	}
 	return Check{
 		Name:     "each deletion of a ready pod against the others that are available",
 		Expected: "at each deletion, at least (replicas minus maxUnavailable) of the other pods have been ready for minReadySeconds, give or take 2 s (the API's timestamps are no finer)",
-		Floors: []Floor{{
-			Name: "deletions of ready pods", N: floor,
-			Reason: "a number of pods at every deletion is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
-		}},
+		Floors:   []Floor{deletionsFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r, ok := g.rollingUpdate(c)
@@ -131,7 +130,7 @@ func WaitsForAvailable() Check {
 						plural(available, "of the other pods was", "of the other pods were"), need, youngest.name, ms(d.left-young), says.minReady)
 				}
 			}
-			g.count("deletions of ready pods", judged, floor)
+			g.count(deletionsFloor, judged)
 			return g.conclude(
 				fmt.Sprintf("each of %d deletions came when enough of the other pods were available", judged),
 				fmt.Sprintf("%d of %s did not wait until enough of the other pods were available", g.failures(), plural(judged, "deletion", "deletions")))

@@ -63,19 +63,16 @@ var httpUnavailable = []int{429, 502, 503, 504}
 // What was never taken up is no call: a dial that failed, or a connection that
 // stood when the listener was closed and that nobody had accepted.
 func CallsSayTheirEnd() Check {
-	const floor = 5
 	const what = "gRPC calls that ran at D or were begun after it"
+	inFlight := Floor{Per: "termination and kind of streaming call", Name: "in flight at D", N: 5, Reason: atOneInstant}
+	callsAfter := Floor{Name: "calls begun after D", N: 0,
+		Reason: "a server that takes no new connections from D on, and has said GOAWAY on all others, has none",
+	}
 	return Check{
 		Name:     what,
 		Expected: "each ends whole, its messages in sequence and its status OK, or with a status that says what happened: in trailers, by RST_STREAM, or by a GOAWAY before the connection's end",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{
-				Name: "per termination and kind of streaming call: in flight at D", N: floor,
-				Reason: atOneInstant,
-			},
-			{Name: "calls begun after D", N: 0, Reason: "a server that takes no new connections from D on, and has said GOAWAY on all others, has none"},
-		},
+		Floors:   []Floor{inFlight, callsAfter},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole, kinds := wholeIDs(c.Timeline), streamingKinds(c.Timeline)
@@ -102,7 +99,7 @@ func CallsSayTheirEnd() Check {
 					}
 				}
 				for _, kind := range kinds {
-					g.least(kind+" in flight at D", t.Name, inflight[kind], floor)
+					g.leastOf(kind, inFlight, t.Name, inflight[kind])
 				}
 			}
 			for _, d := range Reconcile(c.Timeline).Duplicated {
@@ -113,7 +110,7 @@ func CallsSayTheirEnd() Check {
 			}
 			g.needTerminations(c)
 			g.unbegun(c.Timeline, n.begun)
-			g.count("calls begun after D", begun, 0)
+			g.count(callsAfter, begun)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
 			passed := fmt.Sprintf("of %d calls %d ended whole, and %d with a status that says why", n.all, n.whole, n.told)
 			if n.over > 0 {

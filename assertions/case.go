@@ -94,14 +94,33 @@ const (
 	MarkSubject = "subject"
 )
 
-// Floor is the evidence that a check must have before it may pass.
+// Floor is the evidence that a check must have before it may pass. It is one value: the
+// check declares it, counts into it, and is Inconclusive where it never does.
 type Floor struct {
+	// Per says what has to reach it each: "termination", "path"; empty: all together.
+	Per string `json:"per,omitempty"`
 	// Name says what is counted and over which window.
 	Name string `json:"name"`
 	// N is the least number.
 	N int `json:"n"`
 	// Reason stands where the floor differs from the design's rule 1.
 	Reason string `json:"reason,omitempty"`
+}
+
+// String is the floor as it is declared to people: "per termination: new connections in
+// [D, D+P]".
+func (f Floor) String() string {
+	if f.Per == "" {
+		return f.Name
+	}
+	return "per " + f.Per + ": " + f.Name
+}
+
+// waived is the floor of a recording that can't have such evidence, where the rule stands
+// without it: it is counted, and no verdict waits for it.
+func (f Floor) waived() Floor {
+	f.N = 0
+	return f
 }
 
 // Check is one question that is put to a recording.
@@ -121,11 +140,30 @@ type Check struct {
 func (k Check) Run(c Case) spec.Finding {
 	f := k.Judge(c)
 	f.Check, f.Expected, f.Cause = k.Name, k.Expected, ""
+	if never := k.uncounted(f); f.Verdict == spec.Pass && len(never) > 0 {
+		f.Verdict = spec.Inconclusive
+		f.Actual = notEnough + strings.Join(never, "; ")
+	}
 	if f.Verdict == spec.Fail && k.Likely != nil {
 		f.Cause = k.Likely(c, f)
 	}
 	return f
 }
+
+// uncounted says which of the floors that a check declares nothing was counted into.
+func (k Check) uncounted(f spec.Finding) []string {
+	var out []string
+	for _, floor := range k.Floors {
+		counted := slices.ContainsFunc(f.Evidence, func(c spec.Count) bool { return c.Name == floor.Name })
+		if floor.N > 0 && !counted {
+			out = append(out, fmt.Sprintf("%s: never counted, and at least %d needed", floor, floor.N))
+		}
+	}
+	return out
+}
+
+// notEnough begins what is said of a verdict that evidence is missing for.
+const notEnough = "not enough evidence: "
 
 // gather collects a check's evidence and comes to its verdict: a violation
 // that was seen is a Fail, with however little evidence; without one, what
@@ -167,24 +205,25 @@ func (g *gather) culprit(at time.Duration, target, id, format string, args ...an
 	}
 }
 
-func (g *gather) count(name string, n, floor int) { g.countOf("", name, n, floor) }
+// count is what there is of a floor's evidence.
+func (g *gather) count(f Floor, n int) { g.countOf("", f, n) }
 
 // countOf is count for one of several.
-func (g *gather) countOf(of, name string, n, floor int) {
-	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Of: of, Name: name, N: n, Floor: floor})
+func (g *gather) countOf(of string, f Floor, n int) {
+	g.finding.Evidence = append(g.finding.Evidence, spec.Count{Of: of, Name: f.Name, N: n, Floor: f.N})
 }
 
 // least counts one termination's evidence: the finding keeps the termination
 // that has the least of it, because each has to reach the floor.
-func (g *gather) least(name, target string, n, floor int) { g.leastOf("", name, target, n, floor) }
+func (g *gather) least(f Floor, target string, n int) { g.leastOf("", f, target, n) }
 
 // leastOf is least for one of several.
-func (g *gather) leastOf(of, name, target string, n, floor int) {
+func (g *gather) leastOf(of string, f Floor, target string, n int) {
 	all := g.finding.Evidence
-	i := slices.IndexFunc(all, func(c spec.Count) bool { return c.Of == of && c.Name == name && c.At != "" })
+	i := slices.IndexFunc(all, func(c spec.Count) bool { return c.Of == of && c.Name == f.Name && c.At != "" })
 	switch {
 	case i < 0:
-		g.finding.Evidence = append(all, spec.Count{Of: of, Name: name, At: target, N: n, Floor: floor})
+		g.finding.Evidence = append(all, spec.Count{Of: of, Name: f.Name, At: target, N: n, Floor: f.N})
 	case n < all[i].N:
 		all[i].At, all[i].N = target, n
 	}
@@ -230,7 +269,7 @@ func (g *gather) conclude(passed, broken string) spec.Finding {
 	case len(f.Culprits) > 0:
 		f.Verdict, f.Actual = spec.Fail, broken
 	case len(g.doubts) > 0:
-		f.Verdict, f.Actual = spec.Inconclusive, "not enough evidence: "+strings.Join(g.doubts, "; ")
+		f.Verdict, f.Actual = spec.Inconclusive, notEnough+strings.Join(g.doubts, "; ")
 	default:
 		f.Verdict, f.Actual = spec.Pass, passed
 	}

@@ -19,14 +19,15 @@ import (
 // SHOULD, and it is counted apart.
 func CloseNotifyFirst() Check {
 	const what = "TLS connections that stood at D and that the server ended"
+	enough := perTermination(what, fewConnections)
 	return Check{
 		Name:     what,
 		Expected: "a close_notify comes on each before the FIN",
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			bare, cut, spared := 0, 0, 0
-			total := g.overConnections(c, what, standing, inTLS, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standing, inTLS, func(t Termination, k connection) bool {
 				end, ok := k.ended()
 				switch {
 				case !ok, k.alerted(end):

@@ -101,15 +101,12 @@ func (g *gather) needComebacks(rs []comeback) {
 // DrainsInPlace judges that a drain without a deletion is a drain: new
 // connections are served for P, and what was in flight completes.
 func DrainsInPlace() Check {
-	const floorNew, floorInflight = 50, 5
+	newConns := Floor{Per: "drain call", Name: "new connections dialled at the pod in [D, D+P]", N: 50}
+	inFlight := Floor{Per: "drain call and kind of request", Name: "in flight at D", N: 5, Reason: atOneInstant}
 	return Check{
 		Name:     "the drain by a drain call",
 		Expected: "every new connection to the pod in [D, D+P] is served, and every request that was in flight at D ends whole",
-		Floors: []Floor{
-			{Name: "per drain call: new connections dialled at the pod in [D, D+P]", N: floorNew},
-			{Name: "per drain call and kind of request: in flight at D", N: floorInflight, Reason: atOneInstant},
-			keptUncounted("per drain call"),
-		},
+		Floors:   []Floor{newConns, inFlight, keptUncounted("drain call")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -124,9 +121,9 @@ func DrainsInPlace() Check {
 					hit++
 				}
 				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
-				g.least("new connections in [D, D+P]", r.Name, fresh.sound, floorNew)
+				g.least(newConns, r.Name, fresh.sound)
 				for _, k := range kinds {
-					g.least(k+" in flight at D", r.Name, inflight[k], floorInflight)
+					g.leastOf(k, inFlight, r.Name, inflight[k])
 				}
 			}
 			g.needComebacks(rs)
@@ -141,14 +138,12 @@ func DrainsInPlace() Check {
 // ComesBack judges that a pod whose container drained and was restarted in it
 // is ready again, and serves.
 func ComesBack() Check {
-	const floorNew = 50
+	restartsFloor := Floor{Name: "restarts", N: 3, Reason: "a restart is one event: what it led to is counted in connections"}
+	newConns := Floor{Per: "restart", Name: "new connections dialled at the pod within P of its being ready", N: 50}
 	return Check{
 		Name:     "the pod after its restart",
 		Expected: "the pod is ready again within 15 s after its container runs again, its endpoint is ready again within P of that, and it serves every new connection from then on for P",
-		Floors: []Floor{
-			{Name: "restarts", N: 3, Reason: "a restart is one event: what it led to is counted in connections"},
-			{Name: "per restart: new connections dialled at the pod within P of its being ready", N: floorNew},
-		},
+		Floors:   []Floor{restartsFloor, newConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			rs := comebacks(c)
@@ -179,14 +174,14 @@ func ComesBack() Check {
 				g.trafficReturns(c, r, end, gap)
 				w := g.accepts(c, r.Termination, r.Ready, "ready again", r.Ready.At+c.P)
 				all, lost = all+w.all, lost+w.lost
-				g.least("new connections within P of being ready again", r.Name, w.sound, floorNew)
+				g.least(newConns, r.Name, w.sound)
 				ready++
 				if g.failures() > before {
 					bad++
 				}
 			}
 			g.needComebacks(rs)
-			g.count("restarts", ready, 3)
+			g.count(restartsFloor, ready)
 			return g.conclude(
 				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), all),
 				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s failed", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
@@ -226,17 +221,16 @@ func (g *gather) trafficReturns(c Case, r comeback, end time.Duration, gap strin
 
 // LivenessHolds judges that a drain does not fail liveness.
 func LivenessHolds() Check {
-	const floor = 3
+	lasted := Floor{Per: "drain call", Name: "seconds from D to the listener's end", N: 3,
+		Reason: "absence can't be counted in requests: the kubelet asks once a second here, and three failures in a row are a restart",
+	}
+	kubeletTold := Floor{Per: "drain call", Name: "the kubelet's events about the pod since D", N: 1,
+		Reason: "a failed probe is told by such an event: where none is seen of the restart either (Created, Started), none would be seen of it",
+	}
 	return Check{
 		Name:     "liveness during the drain",
 		Expected: "no liveness probe is answered with a failure from D on, and none fails while the pod accepts connections",
-		Floors: []Floor{{
-			Name: "per drain call: seconds from D to the listener's end", N: floor,
-			Reason: "absence can't be counted in requests: the kubelet asks once a second here, and three failures in a row are a restart",
-		}, {
-			Name: "per drain call: the kubelet's events about the pod since D", N: 1,
-			Reason: "a failed probe is told by such an event: where none is seen of the restart either (Created, Started), none would be seen of it",
-		}},
+		Floors:   []Floor{lasted, kubeletTold},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			if gap := watchGap(c.Timeline, "events"); gap != "" {
@@ -255,7 +249,7 @@ func LivenessHolds() Check {
 				}
 				g.span(r.Drain.At, r.Exit.At)
 				before, told := g.failures(), 0
-				g.least("seconds from D to the listener's end", r.Name, int((shut-r.Drain.At)/time.Second), floor)
+				g.least(lasted, r.Name, int((shut-r.Drain.At)/time.Second))
 				for _, e := range c.Timeline.EventsOf(timeline.ClusterEvent, r.UID) {
 					if e.At < r.Drain.At {
 						continue
@@ -276,7 +270,7 @@ func LivenessHolds() Check {
 						g.late(c, e.At, r.Name, "", text, since, reason, message)
 					}
 				}
-				g.least("events of the kubelet since D", r.Name, told, 1)
+				g.least(kubeletTold, r.Name, told)
 				if g.failures() > before {
 					failed++
 				}

@@ -27,13 +27,14 @@ const goneLimit = 4 * time.Second
 // Service and address family apart: TTF or FFF while it lives, then FTT or FFT, then gone; and
 // ready all the time where the Service publishes not-ready addresses.
 func LegalConditions() Check {
+	statesBefore := Floor{Per: "termination and Service", Name: "states seen before the deletion", N: 1,
+		Reason: "demands an order of states of one endpoint, not a rate",
+	}
+	terminatingStates := Floor{Per: "termination and Service", Name: "terminating states seen", N: 1, Reason: "as above"}
 	return Check{
 		Name:     "ready, serving, terminating of each endpoint, merged over its slices",
 		Expected: "serving follows the pod's Ready condition within P. Until the deletion terminating is false and ready equals serving; by P after it terminating is true and ready false, and so it stays until the endpoint goes, with its pod and not before. With publishNotReadyAddresses ready is always true",
-		Floors: []Floor{
-			{Name: "per termination and Service: states seen before the deletion", N: 1, Reason: "demands an order of states of one endpoint, not a rate"},
-			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "as above"},
-		},
+		Floors:   []Floor{statesBefore, terminatingStates},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
@@ -42,8 +43,8 @@ func LegalConditions() Check {
 				for _, s := range seatsOf(c.Timeline, t.UID) {
 					lives++
 					live, terminating := g.life(c, t, s, gap)
-					g.least("states before it terminated", s.name(t), live, 1)
-					g.least("terminating states", s.name(t), terminating, 1)
+					g.least(statesBefore, s.name(t), live)
+					g.least(terminatingStates, s.name(t), terminating)
 				}
 			}
 			g.needTerminations(c)

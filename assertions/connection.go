@@ -322,7 +322,7 @@ func outlasts(c Case, t Termination, s timeline.Sample) bool {
 // perTermination is a floor of connections for each termination.
 func perTermination(what string, n int) Floor {
 	return Floor{
-		Name: "per termination: " + what, N: n,
+		Per: "termination", Name: what, N: n,
 		Reason: "a connection ends once, and a client keeps as many as its pool holds: they are no count over a window",
 	}
 }
@@ -330,8 +330,8 @@ func perTermination(what string, n int) Floor {
 // overConnections judges the connections of each termination, connectionsTo or
 // standing, one by one: judge tells what is wrong with one, and says whether it
 // is evidence. It returns how many were, and holds them against the floor of each
-// termination, by the name of what.
-func (g *gather) overConnections(c Case, what string, of func(Case, Termination, []string) []connection, protocols []string, judge func(Termination, connection) bool) int {
+// termination.
+func (g *gather) overConnections(c Case, enough Floor, of func(Case, Termination, []string) []connection, protocols []string, judge func(Termination, connection) bool) int {
 	total := 0
 	for _, t := range c.Terminations {
 		g.shutBetween(c, t)
@@ -342,7 +342,7 @@ func (g *gather) overConnections(c Case, what string, of func(Case, Termination,
 			}
 		}
 		total += judged
-		g.least(what, t.Name, judged, fewConnections)
+		g.least(enough, t.Name, judged)
 	}
 	g.needTerminations(c)
 	return total

@@ -26,12 +26,12 @@ const atTheCut = time.Second
 //
 // The GOAWAY with which the drain began said that these streams would go on.
 func DeadlineTellsFirst() Check {
-	const floor = 3
 	const what = "streams that still ran when the instance cut them"
+	enoughFloor := Floor{Name: what, N: 3, Reason: "few requests are long enough, and each is cut once"}
 	return Check{
 		Name:     what,
 		Expected: fmt.Sprintf("each gets an RST_STREAM, or its connection a GOAWAY in the last %s that names a last stream or an error, before the FIN or the RST", atTheCut),
-		Floors:   []Floor{{Name: what, N: floor, Reason: "few requests are long enough, and each is cut once"}},
+		Floors:   []Floor{enoughFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, bare, spared := 0, 0, 0
@@ -70,7 +70,7 @@ func DeadlineTellsFirst() Check {
 			if f, only := g.nothingButKill(spared, "streams that still ran"); only && cut == 0 {
 				return f
 			}
-			g.count(what, cut, floor)
+			g.count(enoughFloor, cut)
 			return g.conclude(
 				fmt.Sprintf("all %d streams that still ran when the instance cut them were told by RST_STREAM or GOAWAY", cut),
 				fmt.Sprintf("%d of %s without a word", bare, plural(cut, "stream was cut", "streams were cut")))

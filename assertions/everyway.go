@@ -26,17 +26,16 @@ const (
 // EveryWayDrains judges that an instance drains alike by whichever way it is
 // ended.
 func EveryWayDrains() Check {
-	const floorNew, floorInflight = 50, 5
+	dialledPods := Floor{Per: "way", Name: "pods ended and dialled at their own address", N: 1,
+		Reason: "a way is taken once; what it did is counted in requests",
+	}
+	newConns := Floor{Per: "way", Name: "new connections dialled at the pod in [D, D+P]", N: 50}
+	inFlight := Floor{Per: "way and kind of request", Name: "in flight at D", N: 5, Reason: atOneInstant}
 	return Check{
 		Name:     "the drain by each way out",
 		Expected: "whether a pod is deleted, evicted, drained off its node, scaled away or rolled out: every new connection to it in [D, D+P] is served, every request that was in flight at D ends whole, and it is given the same grace period and leaves by itself within it",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per way: pods that it ended", N: 1, Reason: "a way is taken once; what it did is counted in requests"},
-			{Name: "per way: new connections dialled at the pod in [D, D+P]", N: floorNew},
-			{Name: "per way and kind of request: in flight at D", N: floorInflight, Reason: atOneInstant},
-			keptUncounted("per way"),
-		},
+		Floors:   []Floor{dialledPods, newConns, inFlight, keptUncounted("way")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -71,14 +70,14 @@ func EveryWayDrains() Check {
 					continue
 				}
 				dialled[way]++
-				g.leastOf(way, "new connections in [D, D+P]", t.Name, fresh.sound, floorNew)
+				g.leastOf(way, newConns, t.Name, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(way, k+" in flight at D", t.Name, inflight[k], floorInflight)
+					g.leastOf(way+", "+k, inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)
 			for _, way := range ways {
-				g.count("pods ended by "+way+" and dialled at their own address", dialled[way], 1)
+				g.countOf(way, dialledPods, dialled[way])
 				if ended[way] == 0 {
 					g.doubt("no pod was seen to be ended by %s", way)
 				}
@@ -150,13 +149,12 @@ func wayOf(c Case, t Termination) string {
 
 // HonoursBudget judges that evictions keep to the PodDisruptionBudget.
 func HonoursBudget() Check {
+	evictedFloor := Floor{Name: "evictions carried out", N: 1, Reason: "an eviction is one request, and one of each kind tells"}
+	refusals := Floor{Name: "evictions refused", N: 1, Reason: "as above"}
 	return Check{
 		Name:     "evictions against the PodDisruptionBudget",
 		Expected: "an eviction that the budget does not allow is refused, and no ready pod is evicted while disruptionsAllowed is 0",
-		Floors: []Floor{
-			{Name: "evictions carried out", N: 1, Reason: "an eviction is one request, and one of each kind tells"},
-			{Name: "evictions refused", N: 1, Reason: "as above"},
-		},
+		Floors:   []Floor{evictedFloor, refusals},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			done, refused := 0, 0
@@ -184,8 +182,8 @@ func HonoursBudget() Check {
 					g.culprit(e.At, e.Name, "", "was evicted while the budget allowed no disruption")
 				}
 			}
-			g.count("evictions carried out", done, 1)
-			g.count("evictions refused", refused, 1)
+			g.count(evictedFloor, done)
+			g.count(refusals, refused)
 			return g.conclude(
 				fmt.Sprintf("carried out as the budget allowed: %s; refused: %d", plural(done, "eviction", "evictions"), refused),
 				fmt.Sprintf("%d of %s broke the budget", g.failures(), plural(done, "eviction", "evictions")))
@@ -224,15 +222,13 @@ func readyAround(c Case, evict timeline.Event) bool {
 // ServiceLosesNothing judges that nothing that goes through the Service fails
 // while pods are ended.
 func ServiceLosesNothing() Check {
-	const floorPer = 200
+	newConns := Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}
+	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 	return Check{
 		Name:     "requests through the Service while pods are ended",
 		Expected: "no request through the Service fails, from the first disruption to the last exit + P",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
-			{Name: "per termination: requests on reused connections offered from D to exit + P", N: floorPer},
-		},
+		Floors:   []Floor{newConns, reusedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			g.needTerminations(c)
@@ -264,8 +260,8 @@ func ServiceLosesNothing() Check {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least("new connections offered from D to exit + P", t.Name, fresh, floorPer)
-				g.least("requests on reused connections offered from D to exit + P", t.Name, reused, floorPer)
+				g.least(newConns, t.Name, fresh)
+				g.least(reusedConns, t.Name, reused)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
 			return g.conclude(

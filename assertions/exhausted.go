@@ -28,16 +28,20 @@ const (
 // work is in flight, it is gone right after, and whatever broke was due after
 // its end and longer than the grace period.
 func LosesOnlyOverlong() Check {
-	const floor = 5
+	inFlight := Floor{Per: "kind of overlong request", Name: "in flight at the exit", N: 5,
+		Reason: "requests that are longer than a grace period can only be had at a low rate: rate times the seconds in which one can be begun that outlives the pod, from its length before K until the listener closes",
+	}
+	doneInTime := Floor{Per: "kind of shorter request", Name: "done during the drain", N: 5,
+		Reason: "slow requests are few at a time, as in pod.inflight-completes",
+	}
+	cut := Floor{Name: "requests lost at K", N: 1,
+		Reason: "without a loss the grace period was not exhausted, and nothing is known of what happens then",
+	}
 	return Check{
 		Name:     "work and exit when the grace period does not suffice",
 		Expected: "the process ends at K and not earlier while work is in flight, at most 2 s after K, and a request fails only if it was in flight then, had longer to go, and is longer than the grace period",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per kind of overlong request: in flight at the exit", N: floor, Reason: "requests that are longer than a grace period can only be had at a low rate: rate times the seconds in which one can be begun that outlives the pod, from its length before K until the listener closes"},
-			{Name: "per kind of shorter request: done during the drain", N: floor, Reason: "slow requests are few at a time, as in pod.inflight-completes"},
-			{Name: "requests lost at K", N: 1, Reason: "without a loss the grace period was not exhausted, and nothing is known of what happens then"},
-		},
+		Floors:   []Floor{inFlight, doneInTime, cut},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, lost, due, hit, stayed := 0, 0, 0, 0, 0
@@ -96,14 +100,14 @@ func LosesOnlyOverlong() Check {
 				stayed += g.failures() - wrong
 				for _, k := range slowStreams(c.Timeline) {
 					if d := takes(timeline.Sample{Stream: k}); d > t.Grace {
-						g.least(k+" in flight at the exit", t.Name, over[k], floor)
+						g.leastOf(k, inFlight, t.Name, over[k])
 					} else {
-						g.least(k+" done during the drain", t.Name, short[k], floor)
+						g.leastOf(k, doneInTime, t.Name, short[k])
 					}
 				}
 			}
 			g.needTerminations(c)
-			g.count("requests lost at K", due, 1)
+			g.count(cut, due)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
 			return g.conclude(
 				fmt.Sprintf("lost at K: %s, longer than the grace period; the other %d ended whole", plural(due, "request", "requests"), total-due),
@@ -123,15 +127,15 @@ func sound(s timeline.Sample) int {
 // SparesSiblings judges that a pod that is killed at K costs nobody else
 // anything: neither the other pods, nor the Service once P is over.
 func SparesSiblings() Check {
-	const floorPer, floorDirect = 200, 5
+	newConns := Floor{Per: "termination", Name: "new connections offered to the Service in [D+P, exit+P]", N: 200}
+	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered to the Service in [D+P, exit+P]", N: 200}
+	atOthers := Floor{Name: "requests at each other pod since D", N: 5,
+		Reason: "overlong requests come at a low rate: what is asked is whether any of them breaks",
+	}
 	return Check{
 		Name:     "requests at the other pods and through the Service",
 		Expected: "no request at another pod fails, and none through the Service that was sent later than D+P",
-		Floors: []Floor{
-			{Name: "per termination: new connections offered to the Service in [D+P, exit+P]", N: floorPer},
-			{Name: "per termination: requests on reused connections offered to the Service in [D+P, exit+P]", N: floorPer},
-			{Name: "requests at each other pod since D", N: floorDirect, Reason: "overlong requests come at a low rate: what is asked is whether any of them breaks"},
-		},
+		Floors:   []Floor{newConns, reusedConns, atOthers},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, lost := 0, 0
@@ -171,11 +175,11 @@ func SparesSiblings() Check {
 					g.doubt("no other pod was dialled directly")
 				}
 				for uid, n := range others {
-					g.least("requests at another pod", nameOf(c, uid), n, floorDirect)
+					g.least(atOthers, nameOf(c, uid), n)
 				}
 				fresh, reused := offered(c.Timeline, from, to)
-				g.least("new connections offered to the Service", t.Name, fresh, floorPer)
-				g.least("requests on reused connections offered to the Service", t.Name, reused, floorPer)
+				g.least(newConns, t.Name, fresh)
+				g.least(reusedConns, t.Name, reused)
 				if c.Tail < to {
 					g.doubt("the load ended %s before exit + P of %s", ms(to-c.Tail), t.Name)
 				}
@@ -201,10 +205,11 @@ func nameOf(c Case, uid string) string {
 // EndpointGoes judges that the endpoint of an instance that was killed does
 // not stay behind.
 func EndpointGoes() Check {
+	terminatingEndpoints := Floor{Name: "endpoints seen to terminate", N: 1, Reason: "one pod is killed: its endpoint is one object, not a rate"}
 	return Check{
 		Name:     "the endpoint of the killed pod",
 		Expected: "no EndpointSlice of the Service lists the pod when the recording ends, P after its exit or later",
-		Floors:   []Floor{{Name: "endpoints seen to terminate", N: 1, Reason: "one pod is killed: its endpoint is one object, not a rate"}},
+		Floors:   []Floor{terminatingEndpoints},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
@@ -235,7 +240,7 @@ func EndpointGoes() Check {
 				}
 			}
 			g.needTerminations(c)
-			g.count("endpoints seen to terminate", seen, 1)
+			g.count(terminatingEndpoints, seen)
 			return g.conclude(
 				plural(seen, "endpoint was", "endpoints were")+" gone in the end",
 				fmt.Sprintf("%d of %s stayed behind", g.failures(), plural(all, "endpoint", "endpoints")))

@@ -15,18 +15,16 @@ import (
 // answers in a row, has taken an instance out before its listener is gone, and
 // that no new connection through it is lost. The rule is the project's own.
 func DeregistersFirst(period time.Duration, threshold int) Check {
-	const floorPer, floorAfter = 200, 5
-	const offers = "new connections offered to the load balancer from D to exit + P"
-	const after = "new connections that it sent to the instance after D"
 	notices := period * time.Duration(threshold)
+	offersFloor := perTermination("new connections offered to the load balancer from D to exit + P", 200)
+	afterFloor := Floor{Per: "termination", Name: "new connections that it sent to the instance after D", N: 5,
+		Reason: fmt.Sprintf("only until it has noticed: about %s at the rate of the path, shared by the instances", notices),
+	}
 	return Check{
 		Name:     "the load balancer in front, and the listener",
 		Expected: fmt.Sprintf("the load balancer, which takes an instance out after %d bad answers %s apart, does so before the instance's listener goes, and no new connection through it is lost", threshold, period),
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			perTermination(offers, floorPer),
-			{Name: "per termination: " + after, N: floorAfter, Reason: fmt.Sprintf("only until it has noticed: about %s at the rate of the path, shared by the instances", notices)},
-		},
+		Floors:   []Floor{offersFloor, afterFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, all, hit := 0, 0, 0
@@ -62,8 +60,8 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 				if g.failures() > before {
 					hit++
 				}
-				g.least(offers, t.Name, offered, floorPer)
-				g.least(after, t.Name, sent, floorAfter)
+				g.least(offersFloor, t.Name, offered)
+				g.least(afterFloor, t.Name, sent)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)

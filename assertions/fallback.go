@@ -15,17 +15,14 @@ import (
 // FallsBack judges that a set of which all endpoints terminate, and serve, goes
 // on being used: inside the cluster and from outside, with both policies.
 func FallsBack() Check {
-	const floor, floorAfter = 200, 60
+	servedFloor := Floor{Per: "path", Name: "new connections offered while all pods served", N: 200}
+	servedFloorX := Floor{Per: "path", Name: "new connections offered while all pods served, after T_endpoint + P", N: 60,
+		Reason: "P is 3 s of the 8 s in which the pods serve; a set that nobody falls back on loses each of them",
+	}
 	return Check{
 		Name:     "new connections while all endpoints terminate and serve",
 		Expected: "from the deletion of all pods until the first of them stops serving, each new connection is served by one of them: from inside and outside, with the traffic policies Cluster and Local",
-		Floors: []Floor{
-			{Name: "per path: new connections offered while all pods served", N: floor},
-			{
-				Name: "per path: new connections offered while all pods served, after T_endpoint + P", N: floorAfter,
-				Reason: "P is 3 s of the 8 s in which the pods serve; a set that nobody falls back on loses each of them",
-			},
-		},
+		Floors:   []Floor{servedFloor, servedFloorX},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			w, ok := g.collapsed(c)
@@ -52,8 +49,8 @@ func FallsBack() Check {
 						g.lost(c, s, way.String(), "%s, %s before the first pod stopped serving: %s", w.known.tell(s.Start), ms(w.until-s.Start), describe(s))
 					}
 				}
-				g.countOf(way.String(), "new connections offered while all pods served", n, floor)
-				g.countOf(way.String(), "new connections offered after T_endpoint + P, while all pods served", after, floorAfter)
+				g.countOf(way.String(), servedFloor, n)
+				g.countOf(way.String(), servedFloorX, after)
 			}
 			g.policies(c, w)
 			return g.conclude(
@@ -100,17 +97,14 @@ func onFallback(s timeline.Sample) bool {
 // NeverUnready judges that endpoints which terminate and don't serve are not
 // used, even when there are no others.
 func NeverUnready() Check {
-	const floor, floorDirect = 150, 50
+	unserved := Floor{Per: "path", Name: "new connections offered while no pod served", N: 150,
+		Reason: "the pods accept for 12 s after they stop serving, of which the probe takes 1 s and P 3 s; the paths share that window, and are offered more than 200 together",
+	}
+	acceptedFloor := Floor{Per: "termination", Name: "new connections that the pod itself accepted meanwhile", N: 50}
 	return Check{
 		Name:     "new connections while all endpoints terminate and none serves",
 		Expected: "from P after the last pod's endpoint has stopped saying serving, until the first pod stops accepting, no new connection through the service network reaches a pod",
-		Floors: []Floor{
-			{
-				Name: "per path: new connections offered while no pod served", N: floor,
-				Reason: "the pods accept for 12 s after they stop serving, of which the probe takes 1 s and P 3 s; the paths share that window, and are offered more than 200 together",
-			},
-			{Name: "per termination: new connections that the pod itself accepted meanwhile", N: floorDirect},
-		},
+		Floors:   []Floor{unserved, acceptedFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			w, ok := g.collapsed(c)
@@ -149,11 +143,11 @@ func NeverUnready() Check {
 					reached++
 					g.late(c, s.Start, way.String(), s.ID, "T(serving=false) + %s: a new connection was let through to a pod that says it does not serve", ms(s.Start-w.unserving))
 				}
-				g.countOf(way.String(), "new connections offered while no pod served", n, floor)
+				g.countOf(way.String(), unserved, n)
 			}
 			for _, t := range c.Terminations {
 				last, _, n := listener(c, t, from)
-				g.least("new connections that the pod itself accepted meanwhile", t.Name, n, floorDirect)
+				g.least(acceptedFloor, t.Name, n)
 				if last < w.closed-endMargin-listenerWindow {
 					g.doubt("%s did not go on accepting: of a pod that is dead nothing can be shown", t.Name)
 				}
@@ -168,15 +162,17 @@ func NeverUnready() Check {
 // NodeLeavesBalancer judges that the health check node port of a node on which
 // all endpoints terminate says 503, while its node port goes on serving.
 func NodeLeavesBalancer() Check {
-	const floorBefore, floorSaid, floorServed = 10, 20, 60
+	healthy := Floor{Per: "node", Name: "answers of 200 before anything was disturbed", N: 10,
+		Reason: "a state that is asked for and no rate: balancers poll it every few seconds",
+	}
+	unhealthy := Floor{Per: "node", Name: "answers of 503 after T_endpoint + P, while the node port served", N: 20, Reason: "as above"}
+	stillServed := Floor{Per: "node", Name: "new connections that the node port served meanwhile", N: 60,
+		Reason: "that it serves is what the health check is held against, and no demand of this rule",
+	}
 	return Check{
 		Name:     "the health check node port beside the node port of a node whose endpoints all terminate",
 		Expected: "while endpoints are ready the health check node port says 200; from T_endpoint + P on it says 503, and the node port still serves",
-		Floors: []Floor{
-			{Name: "per node: answers of 200 before anything was disturbed", N: floorBefore, Reason: "a state that is asked for and no rate: balancers poll it every few seconds"},
-			{Name: "per node: answers of 503 after T_endpoint + P, while the node port served", N: floorSaid, Reason: "as above"},
-			{Name: "per node: new connections that the node port served meanwhile", N: floorServed, Reason: "that it serves is what the health check is held against, and no demand of this rule"},
-		},
+		Floors:   []Floor{healthy, unhealthy, stillServed},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			g.needTerminations(c)
@@ -212,9 +208,9 @@ func NodeLeavesBalancer() Check {
 						g.doubt("the health check node port of %s did not answer with 503: %s", node, describe(s))
 					}
 				}
-				g.least("answers of 200 before anything was disturbed", node, before, floorBefore)
-				g.least("answers of 503 while the node port served", node, said, floorSaid)
-				g.least("new connections that the node port served meanwhile", node, served, floorServed)
+				g.least(healthy, node, before)
+				g.least(unhealthy, node, said)
+				g.least(stillServed, node, served)
 			}
 			return g.conclude(
 				"the health check node port said 503 and the node port served",

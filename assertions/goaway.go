@@ -40,14 +40,15 @@ func IdleGetsGoAway() Check {
 // goAwayFirst judges the connections that are not another rule's: kind says which these are,
 // and others which are not.
 func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []string) []connection, anothers func(connection) bool) Check {
+	enough := perTermination(what, fewConnections)
 	return Check{
 		Name: name, Expected: expected,
 		Likely: earlyEnd,
-		Floors: []Floor{perTermination(what, fewConnections)},
+		Floors: []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			mute := 0
-			total := g.overConnections(c, what, of, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, of, inHTTP2, func(t Termination, k connection) bool {
 				if anothers(k) || !k.answered() {
 					return false
 				}
@@ -76,15 +77,15 @@ func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termin
 //
 // Where there was none at all, that is another rule's (SendsGoAway).
 func FirstGoAwayMax() Check {
-	const what = "connections that stood at D and got a GOAWAY"
+	enough := perTermination("connections that stood at D and got a GOAWAY", fewConnections)
 	return Check{
 		Name:     "the first GOAWAY on connections that stood at D",
 		Expected: "its last stream ID is 2^31-1 and its code NO_ERROR: streams that are on their way are still taken",
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong := 0
-			total := g.overConnections(c, what, standing, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standing, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -117,21 +118,20 @@ const finalWithin = 10 * time.Second
 // A connection that its client ended soon after the first one proves nothing. That the
 // other one is not too early only a path with a delay shows.
 func FinalGoAway() Check {
-	const what = "connections whose first GOAWAY said 2^31-1 and that got another, or were ended by the server, or were held for long by the client"
-	const distant = "of these, connections over a path with a delay"
+	enough := perTermination("connections whose first GOAWAY said 2^31-1 and that got another, or were ended by the server, or were held for long by the client", fewConnections)
+	distantFloor := Floor{Name: "of these, connections over a path with a delay", N: 1,
+		Reason: "clients that share their connections have one or two to each instance",
+	}
 	return Check{
 		Name:     "the GOAWAY after the first one",
 		Expected: "before the server ends the connection, and at least a round trip after the first GOAWAY, another one names the real last stream ID",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			perTermination(what, fewConnections),
-			{Name: distant, N: 1, Reason: "clients that share their connections have one or two to each instance"},
-		},
+		Floors:   []Floor{enough, distantFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong, asked, far := 0, 0, 0
 			var slowest time.Duration
-			total := g.overConnections(c, what, standingAll, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standingAll, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 || said[0].last != maxStreamID {
 					return false
@@ -149,7 +149,7 @@ func FinalGoAway() Check {
 				}
 				return known
 			})
-			g.count(distant, far, 1)
+			g.count(distantFloor, far)
 			pings := ""
 			if asked > 0 {
 				pings = fmt.Sprintf("; on %d of them a PING followed the first, and the client answered within %s", asked, ms(slowest))

@@ -20,12 +20,13 @@ import (
 // Timeout) status code indicates that the server did not receive a complete
 // request message within the time that it was prepared to wait."
 func AnswersHalfHeaders() Check {
-	const what, mutely = "connections with half a header at D", "connections at D that were to have their first request later"
+	enough := perTermination("connections with half a header at D", fewConnections)
+	mutelyFloor := perTermination("connections at D that were to have their first request later", fewConnections)
 	return Check{
 		Name:     "requests that come late on connections of before D",
 		Expected: "each request is answered whole (also by 408 or 503), or its connection is closed without a byte and no backend has begun it",
 		Likely:   earlyEnd,
-		Floors:   []Floor{perTermination(what, fewConnections), perTermination(mutely, fewConnections)},
+		Floors:   []Floor{enough, mutelyFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
@@ -59,8 +60,8 @@ func AnswersHalfHeaders() Check {
 						g.against(t, at, s.ID, "%s", describe(s))
 					}
 				}
-				g.least(what, t.Name, judged["half-header"], fewConnections)
-				g.least(mutely, t.Name, judged["belated"], fewConnections)
+				g.least(enough, t.Name, judged["half-header"])
+				g.least(mutelyFloor, t.Name, judged["belated"])
 			}
 			g.needTerminations(c)
 			switch {

@@ -17,23 +17,23 @@ import (
 // the instance out, and a liveness probe that fails has the kubelet kill what it
 // should let drain.
 func HealthFailsFirst() Check {
-	const floor = 1
 	const what = "new connections served after the balancer's health had turned bad"
 	const told = "answers to the liveness probe that were told"
+	enough := Floor{Per: "termination", Name: what, N: 1,
+		Reason: "one that was served shows that the listener was there; how long it has to be is another rule's",
+	}
+	toldFloor := Floor{Per: "termination", Name: told, N: 0, Reason: "a system without a liveness probe has none to fail"}
 	return Check{
 		Name:     "the balancer's health, the listener and liveness",
 		Expected: "from D on the health that a load balancer polls turns bad before the listener goes, and liveness stays good until the process exits",
-		Floors: []Floor{
-			{Name: "per termination: " + what, N: floor, Reason: "one that was served shows that the listener was there; how long it has to be is another rule's"},
-			{Name: "per termination: " + told, N: 0, Reason: "a system without a liveness probe has none to fail"},
-		},
+		Floors:   []Floor{enough, toldFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
-				g.least(what, t.Name, g.balancerFirst(c, t), floor)
+				g.least(enough, t.Name, g.balancerFirst(c, t))
 				live := healths(c, t, "live")
-				g.least(told, t.Name, len(live), 0)
+				g.least(toldFloor, t.Name, len(live))
 				if i := before(t, live); i >= 0 && live[i].Attrs["good"] != "true" && live[i].Attrs["silent"] != "true" {
 					g.culprit(live[i].At, t.Name, "", "%s: liveness was bad, and was still so when the drain began", relative(live[i].At, t))
 				}

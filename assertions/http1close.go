@@ -24,12 +24,12 @@ const fewConnections = 5
 // the connection was closed only with the listener, or after it. A connection on
 // which no answer was begun after D had no place to say it in.
 func SaysClose() Check {
-	const what = "connections that the server closed after an answer that had to say so, or did"
+	enough := perTermination("connections that the server closed after an answer that had to say so, or did", fewConnections)
 	return Check{
 		Name:     "the last answer on connections that the server closes",
 		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not",
 		Likely:   earlyEnd,
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeAt(c.Timeline)
@@ -75,7 +75,7 @@ func SaysClose() Check {
 					}
 				}
 				total += judged
-				g.least(what, t.Name, judged, fewConnections)
+				g.least(enough, t.Name, judged)
 			}
 			g.needTerminations(c)
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
@@ -113,15 +113,15 @@ const closesWithin = 2 * time.Second
 // connection." A client that has read "close" sends nothing more, so that only what
 // was sent before its answer was there (load.Ahead) can come behind it.
 func ClosesAfterSaying() Check {
-	const what = "connections on which an answer said Connection: close, and whose end was seen"
-	const behind = "requests that were sent behind one whose answer said Connection: close"
+	enough := perTermination("connections on which an answer said Connection: close, and whose end was seen", fewConnections)
+	behind := perTermination("requests that were sent behind one whose answer said Connection: close", fewConnections)
 	return Check{
 		Name:     "connections on which an answer said Connection: close",
 		Expected: fmt.Sprintf("the server closes each within %s of that answer's end, and processes nothing that comes behind the request", closesWithin),
-		Floors:   []Floor{perTermination(what, fewConnections), perTermination(behind, fewConnections)},
+		Floors:   []Floor{enough, behind},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
 				said, ok := k.saidCloseIn(t)
 				if !ok {
 					return false
@@ -162,8 +162,8 @@ func (k connection) saidCloseIn(t Termination) (timeline.Sample, bool) {
 // are not answered, and that no backend begins them from then on. What one has begun
 // before that, for a server that reads ahead, is a doubt, and so is a hole in the
 // ledger. It returns on how many connections there was one, and holds that against the
-// floor of each termination, by the name of what.
-func (g *gather) behindClose(c Case, what string) int {
+// floor of each termination.
+func (g *gather) behindClose(c Case, enough Floor) int {
 	begins := map[string]time.Duration{}
 	for _, e := range c.Timeline.Ledger {
 		if e.Step == timeline.Begin {
@@ -171,7 +171,7 @@ func (g *gather) behindClose(c Case, what string) int {
 		}
 	}
 	g.unbegun(c.Timeline, begunIDs(c.Timeline))
-	return g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+	return g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
 		said, ok := k.saidCloseIn(t)
 		evidence := false
 		for _, s := range k.samples {

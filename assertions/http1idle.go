@@ -20,16 +20,15 @@ import (
 // A FIN at the exit may be the process's last act or its kernel's: nobody can
 // tell, and it is no evidence. A close_notify is always the process's own.
 func ClosesIdleFirst() Check {
-	const floor = 5
-	const seen, distant = "silent connections that stood at D and were closed before the exit, or reset", "pooled connections that stood at D on a path with delay"
+	seenFloor := perTermination("silent connections that stood at D and were closed before the exit, or reset", 5)
+	distantFloor := Floor{Per: "termination", Name: "pooled connections that stood at D on a path with delay", N: 5,
+		Reason: "without delay no request is on its way for long enough to be hit: the race is invisible, not absent",
+	}
 	return Check{
 		Name:     "idle HTTP/1.1 connections that stood at D",
 		Expected: "each is closed, by FIN or by close_notify and FIN, before the process goes, and no request that was on its way is lost by it",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			perTermination(seen, floor),
-			{Name: "per termination: " + distant, N: floor, Reason: "without delay no request is on its way for long enough to be hit: the race is invisible, not absent"},
-		},
+		Floors:   []Floor{seenFloor, distantFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, open, lost, sent, hit := 0, 0, 0, 0, 0
@@ -68,12 +67,12 @@ func ClosesIdleFirst() Check {
 				if g.failures() > before {
 					hit++
 				}
-				g.least(seen, t.Name, ended, floor)
+				g.least(seenFloor, t.Name, ended)
 				// What is done to plaintext says nothing of what its TLS library forgets.
 				if stoodTLS > 0 {
-					g.leastOf("TLS", seen, t.Name, endedTLS, floor)
+					g.leastOf("TLS", seenFloor, t.Name, endedTLS)
 				}
-				g.least(distant, t.Name, pooled, floor)
+				g.least(distantFloor, t.Name, pooled)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sent, lost), lost)

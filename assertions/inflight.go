@@ -15,15 +15,14 @@ import (
 // CompletesInflight judges that what was begun at the instance before D ends
 // byte-exact, at the client and in the ledger.
 func CompletesInflight() Check {
-	const floor = 5
+	inFlight := Floor{Per: "termination and kind of request", Name: "in flight at D", N: 5,
+		Reason: atOneInstant + ": 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
+	}
 	return Check{
 		Name:     "requests in flight at D",
 		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the backends' own ledger says so too",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination and kind of request: in flight at D", N: floor,
-			Reason: atOneInstant + ": 4 kinds in 2 protocols at 5 each are at least 30 cut bodies for each termination of an app that cuts them",
-		}},
+		Floors:   []Floor{inFlight},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -37,7 +36,7 @@ func CompletesInflight() Check {
 					hit++
 				}
 				for _, k := range kinds {
-					g.least(k+" in flight at D", t.Name, inflight[k], floor)
+					g.leastOf(k, inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)

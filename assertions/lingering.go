@@ -19,17 +19,18 @@ import (
 // An RST that cuts an answer short at the deadline is right to be one. It is
 // an immediate close where the backend had given the answer whole.
 func Lingers() Check {
-	const what = "connections that the server ended after an answer that said Connection: close"
 	const unread = "of these, connections on which the client was still sending"
+	enough := perTermination("connections that the server ended after an answer that said Connection: close", fewConnections)
+	unreadFloor := Floor{Name: unread, N: fewConnections, Reason: "where all was read, an immediate close looks like any other"}
 	return Check{
 		Name:     "how connections end after the answer that said Connection: close",
 		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
-		Floors:   []Floor{perTermination(what, fewConnections), {Name: unread, N: fewConnections, Reason: "where all was read, an immediate close looks like any other"}},
+		Floors:   []Floor{enough, unreadFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			hard, cut, sending := 0, 0, 0
-			total := g.overConnections(c, what, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
 				said, ok := k.saidClose()
 				end, over := k.ended()
 				if !ok || !over || k.left(end.At) < t.Drain.At-t.Drain.Err {
@@ -57,7 +58,7 @@ func Lingers() Check {
 				}
 				return true
 			})
-			g.count(unread, sending, fewConnections)
+			g.count(unreadFloor, sending)
 			if cut > 0 {
 				g.unfinished(c.Timeline, whole)
 			}

@@ -24,19 +24,21 @@ const synAgain = time.Second
 // each node's health check port every period, and takes a node out after so
 // many failures in a row, while pods go away that are alone on their nodes.
 func LocalRollout(period time.Duration, threshold int) Check {
-	const floorPer, floorFallback = 200, 5
+	newConns := Floor{Per: "termination", Name: "new connections offered to the load balancer from D to exit + P", N: 200}
+	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered to the load balancer from D to exit + P", N: 200}
+	bareFloor := Floor{Name: "terminations that left their node without a ready pod, as its health check port said", N: 1,
+		Reason: "which node a new pod comes to is the scheduler's choice; the first pod to go leaves its node bare in any case",
+	}
+	byTerminating := Floor{Name: "new connections that a terminating pod served after its node's health check port had failed", N: 5,
+		Reason: "only until the load balancer has noticed: period × threshold at the rate of the path, less half for the other node",
+	}
 	return Check{
 		Name:     "requests through the load balancer in [first D, last exit + P]",
 		Expected: "no request fails, and no new connection waits until TCP asks again: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
-		Floors: []Floor{
-			{Name: "per termination: new connections offered to the load balancer from D to exit + P", N: floorPer},
-			{Name: "per termination: requests on reused connections offered to the load balancer from D to exit + P", N: floorPer},
-			{Name: "terminations that left their node without a ready pod, as its health check port said", N: 1, Reason: "which node a new pod comes to is the scheduler's choice; the first pod to go leaves its node bare in any case"},
-			{Name: "new connections that a terminating pod served after its node's health check port had failed", N: floorFallback, Reason: "only until the load balancer has noticed: period × threshold at the rate of the path, less half for the other node"},
-		},
+		Floors:   []Floor{newConns, reusedConns, bareFloor, byTerminating},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, pathBalanced, floorPer)
+			l := g.losses(c, pathBalanced, newConns, reusedConns)
 			notices := period * time.Duration(threshold)
 			bare, fallback, dropped := 0, 0, 0
 			for _, t := range c.Terminations {
@@ -63,7 +65,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 				fallback += reached
 				// One that was slow may have been so at the other node. Where nothing reached
 				// the pod, and a crowd waited for its TCP, the node dropped them.
-				if reached > 0 || len(met) < floorFallback {
+				if reached > 0 || len(met) < byTerminating.N {
 					continue
 				}
 				dropped += len(met)
@@ -71,8 +73,8 @@ func LocalRollout(period time.Duration, threshold int) Check {
 					g.late(c, s.Start, t.Name, s.ID, "%s of %s: nobody answered a new connection for %s, while %s was there", relative(s.Start, t), t.Name, ms(s.First-s.Start), t.Name)
 				}
 			}
-			g.count("terminations that left their node without a ready pod, as its health check port said", bare, 1)
-			g.count("new connections that a terminating pod served after its node's health check port had failed", fallback, floorFallback)
+			g.count(bareFloor, bare)
+			g.count(byTerminating, fallback)
 			passed, broken := l.words(c)
 			if dropped > 0 {
 				broken += fmt.Sprintf(", and %s until TCP asked again", plural(dropped, "new connection met nobody", "new connections met nobody"))

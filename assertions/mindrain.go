@@ -22,17 +22,15 @@ const leavesWithin = 5 * time.Second
 // sends connections to the instance may learn of the drain that late, and an
 // instance without connections has still to be there for the next one.
 func HoldsMinimum() Check {
-	const floorNew = 50
-	const fresh = "new connections served in [D, D+minimum]"
-	const empty = "terminations with no connection at some time in [D, D+minimum]"
+	freshFloor := Floor{Per: "termination", Name: "new connections served in [D, D+minimum]", N: 50}
+	emptyFloor := Floor{Name: "terminations with no connection at some time in [D, D+minimum]", N: 1,
+		Reason: "an instance that always has a connection can't show that it waits without one",
+	}
 	return Check{
 		Name:     "the minimum after D",
 		Expected: fmt.Sprintf("the instance accepts for its minimum drain at least, also without any connection, and leaves when it has had none for %s in all after that", leavesWithin),
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per termination: " + fresh, N: floorNew},
-			{Name: empty, N: 1, Reason: "an instance that always has a connection can't show that it waits without one"},
-		},
+		Floors:   []Floor{freshFloor, emptyFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			least, without := c.MinDrain, 0
@@ -51,10 +49,10 @@ func HoldsMinimum() Check {
 				served := servedUntil(c, t, until)
 				// Where nobody talked, nobody knows who else had a connection.
 				g.stays(c, t, until, vacantFor(conns, until, leavesWithin), known && served > 0)
-				g.least(fresh, t.Name, served, floorNew)
+				g.least(freshFloor, t.Name, served)
 			}
 			g.needTerminations(c)
-			g.count(empty, without, 1)
+			g.count(emptyFloor, without)
 			return g.conclude(
 				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", c.ends(), without),
 				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), c.ends()))

@@ -14,25 +14,24 @@ import (
 // instant as was promised: all but unavailable. The promise is the caller's:
 // a Deployment that was given another strategy has broken it too.
 func NeverBelow(unavailable int) Check {
-	const floor = 2
 	expected := "at no instant are fewer pods ready and not deleted than the Deployment has replicas, and its own maxUnavailable is 0, as the suite planned it"
 	if unavailable > 0 {
 		expected = fmt.Sprintf("at no instant are fewer pods ready and not deleted than the Deployment's replicas minus %d, and its own maxUnavailable is no more than that, as the suite planned it", unavailable)
 	}
+	deletionsFloor := Floor{Name: "deletions of the Deployment's pods", N: 2,
+		Reason: "a number of pods at every instant is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
+	}
 	return Check{
 		Name:     "pods that are ready and not deleted, at each instant of the rolling update",
 		Expected: expected,
-		Floors: []Floor{{
-			Name: "deletions of the Deployment's pods", N: floor,
-			Reason: "a number of pods at every instant is judged, and not a rate; a recording that shows fewer pods replaced than the Deployment has is inconclusive besides",
-		}},
+		Floors:   []Floor{deletionsFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r, ok := g.rollingUpdate(c)
 			if !ok {
 				return g.conclude("", "")
 			}
-			g.count("deletions of the Deployment's pods", len(r.deletions()), floor)
+			g.count(deletionsFloor, len(r.deletions()))
 			promised := func(at time.Duration) int { return r.saysAt(at).replicas - unavailable }
 			if n := r.readyAt(r.begin - 1); n < promised(r.begin) {
 				g.doubt("%s ready before the rolling update began, and %d are promised", plural(n, "pod was", "pods were"), promised(r.begin))

@@ -12,11 +12,14 @@ import (
 // LeavesWithItsNode judges that the pods that a node's graceful shutdown ends
 // leave by themselves, in the time that the node gives them.
 func LeavesWithItsNode() Check {
+	shutDown := Floor{Name: "pods that the shutdown ended", N: 1,
+		Reason: "one node is shut down, and one pod on it is enough: the drain itself is counted in requests by the other checks",
+	}
 	return Check{
 		Name:     "the end by a node's shutdown",
 		Expected: "the shutdown ends the pod without a deletion; its process drains, and leaves by itself, with exit code 0 or SIGTERM's own 143, before the node's time is over",
 		Likely:   earlyEnd,
-		Floors:   []Floor{{Name: "pods that the shutdown ended", N: 1, Reason: "one node is shut down, and one pod on it is enough: the drain itself is counted in requests by the other checks"}},
+		Floors:   []Floor{shutDown},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			ended := map[string]bool{}
@@ -48,7 +51,7 @@ func LeavesWithItsNode() Check {
 					g.doubt("%s was not seen to be ended by its node's shutdown: it did not drain, or it was deleted", e.Name)
 				}
 			}
-			g.count("pods that the shutdown ended", len(ended), 1)
+			g.count(shutDown, len(ended))
 			return g.conclude(
 				plural(len(ended), "pod", "pods")+" drained and left without a deletion and without being killed",
 				fmt.Sprintf("%d of %s did not leave in order", g.failures(), plural(len(ended), "pod", "pods")))

@@ -50,16 +50,13 @@ func garbled(s timeline.Sample) bool {
 // A stream that was never greeted is of ServerSpeaksFirst, and what is lost
 // behind the client's half-close of PassesHalfClose, unless bytes were changed.
 func CarriesOpaque() Check {
-	const floor = 5
 	const what = "opaque streams in flight at D"
+	enough := Floor{Per: "termination", Name: what, N: 5, Reason: atOneInstant}
 	return Check{
 		Name:     what + ", and after it",
 		Expected: "every byte reaches the other side as it was sent, until the stream ends by itself or the instance's deadline comes",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination: " + what, N: floor,
-			Reason: atOneInstant,
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -96,7 +93,7 @@ func CarriesOpaque() Check {
 				if g.failures() > before {
 					hit++
 				}
-				g.least(what, t.Name, atD, floor)
+				g.least(enough, t.Name, atD)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, lost), lost)
@@ -130,16 +127,13 @@ const justEnded = time.Second
 // What the process took with it when it exited, or cut at its declared deadline, is no
 // half-close.
 func PassesHalfClose() Check {
-	const floor = 5
 	const what = "opaque streams whose client ended its half after D"
+	enough := Floor{Per: "termination", Name: what, N: 5, Reason: "a stream is half-closed once, and there are few of them"}
 	return Check{
 		Name:     what,
 		Expected: "the client's FIN reaches the server, what the server says behind it reaches the client, and the server's FIN too",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination: " + what, N: floor,
-			Reason: "a stream is half-closed once, and there are few of them",
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, lost := 0, 0
@@ -164,7 +158,7 @@ func PassesHalfClose() Check {
 					}
 				}
 				total += judged
-				g.least(what, t.Name, judged, floor)
+				g.least(enough, t.Name, judged)
 			}
 			g.needTerminations(c)
 			return g.conclude(
@@ -181,16 +175,13 @@ func hears(s timeline.Sample) bool { return word(s, 3) == "hear" }
 // PassesServersEnd judges the other way of PassesHalfClose: a server that has said all
 // that it had to say ends its half, and hears its client out.
 func PassesServersEnd() Check {
-	const floor = 5
 	const what = "opaque streams whose server ended its half after D"
+	enough := Floor{Per: "termination", Name: what, N: 5, Reason: "a stream is half-closed once, and there are few of them"}
 	return Check{
 		Name:     what,
 		Expected: "the server's FIN reaches the client before the client ends its own half, and what the client says meanwhile reaches the server, and the client's FIN too",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination: " + what, N: floor,
-			Reason: "a stream is half-closed once, and there are few of them",
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			ended := map[string]timeline.Entry{}
@@ -233,7 +224,7 @@ func PassesServersEnd() Check {
 					}
 				}
 				total += judged
-				g.least(what, t.Name, judged, floor)
+				g.least(enough, t.Name, judged)
 			}
 			g.needTerminations(c)
 			return g.conclude(
@@ -249,12 +240,12 @@ func PassesServersEnd() Check {
 // makes a whole download of half a one. Section 3.10.5 has another call for it,
 // ABORT: "Send a reset segment".
 func CutIsVisible() Check {
-	const floor = 3
 	const what = "opaque streams that still ran when the instance cut them"
+	enoughFloor := Floor{Name: what, N: 3, Reason: "few streams are long enough, and each is cut once"}
 	return Check{
 		Name:     what,
 		Expected: "each ends by RST, and not by a FIN",
-		Floors:   []Floor{{Name: what, N: floor, Reason: "few streams are long enough, and each is cut once"}},
+		Floors:   []Floor{enoughFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, hidden, spared := 0, 0, 0
@@ -285,7 +276,7 @@ func CutIsVisible() Check {
 			if f, only := g.nothingButKill(spared, "streams that still ran"); only && cut == 0 {
 				return f
 			}
-			g.count(what, cut, floor)
+			g.count(enoughFloor, cut)
 			return g.conclude(
 				fmt.Sprintf("all %d opaque streams that still ran when the instance cut them were reset", cut),
 				fmt.Sprintf("%d of %s ended by FIN, as if whole", hidden, plural(cut, "stream that was cut was", "streams that were cut were")))
@@ -302,16 +293,15 @@ const greetsWithin = time.Second
 // client's first bytes to know its protocol waits in vain where the server has
 // to speak first.
 func ServerSpeaksFirst() Check {
-	const floor = 5
 	const what = "opaque streams that began after D"
+	enough := Floor{Per: "termination", Name: what, N: 5,
+		Reason: "a stream takes seconds, so that there are few of them: one that waits for its client always does",
+	}
 	return Check{
 		Name:     "when " + what + " hear their server",
 		Expected: fmt.Sprintf("what the server says first is there within %s after the connection, although its client has not said a word", greetsWithin),
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination: " + what, N: floor,
-			Reason: "a stream takes seconds, so that there are few of them: one that waits for its client always does",
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, held := 0, 0
@@ -339,7 +329,7 @@ func ServerSpeaksFirst() Check {
 						longest = max(longest, took)
 					}
 				}
-				g.least(what, t.Name, judged, floor)
+				g.least(enough, t.Name, judged)
 			}
 			g.needTerminations(c)
 			return g.conclude(

@@ -58,33 +58,33 @@ func (g *gather) controlPlaneOutage(c Case) (o outage, ok bool) {
 // control plane is away. accepts is how long after D the target goes on
 // accepting, by its own settings: it neither serves nor lives for less.
 func DrainsThroughOutage(accepts time.Duration) Check {
-	const floorNew, floorInflight = 50, 5
+	awayFloor := Floor{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"}
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod while the API server was away", N: 50}
+	keptConns := Floor{Per: "termination", Name: "requests on kept connections to the pod", N: 0,
+		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; those that are opened for it are judged",
+	}
+	inFlight := Floor{Per: "termination", Name: "requests in flight at the pod when the API server went", N: 5, Reason: atOneInstant}
+	newToService := Floor{Per: "termination", Name: "new connections offered to the Service from the outage on", N: 200}
+	reusedToService := Floor{Per: "termination", Name: "requests on reused connections offered to the Service from the outage on", N: 200}
 	return Check{
 		Name:     "the drain, and the Service, while the API server is away",
 		Expected: fmt.Sprintf("until D + %s the terminating pod goes on serving; what is in flight ends whole; the process leaves by itself between then and K, with exit code 0 or SIGTERM's own 143; and no request through the Service fails", accepts),
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "outages of the API server seen", N: 1, Reason: "one outage, and everything that happens in it"},
-			{Name: "per termination: new connections dialled at the pod while the API server was away", N: floorNew},
-			{Name: "per termination: requests on kept connections to the pod", N: 0, Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; those that are opened for it are judged"},
-			{Name: "per termination: requests in flight at the pod when the API server went", N: floorInflight, Reason: atOneInstant},
-			{Name: "per termination: new connections offered to the Service from the outage on", N: 200},
-			{Name: "per termination: requests on reused connections offered to the Service from the outage on", N: 200},
-		},
+		Floors:   []Floor{awayFloor, newConns, keptConns, inFlight, newToService, reusedToService},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			g.needTerminations(c)
 			o, ok := g.controlPlaneOutage(c)
 			if !ok {
-				g.count("outages of the API server seen", 0, 1)
+				g.count(awayFloor, 0)
 				return g.conclude("", "")
 			}
-			g.count("outages of the API server seen", 1, 1)
+			g.count(awayFloor, 1)
 			end, direct := o.back, 0
 			for _, t := range c.Terminations {
 				g.span(t.Drain.At, o.back)
 				end = max(end, t.exitOr(o.back))
-				direct += g.drainInOutage(c, t, o, accepts, floorNew, floorInflight)
+				direct += g.drainInOutage(c, t, o, accepts, newConns, inFlight)
 			}
 			end += c.P
 			g.span(o.asked, end)
@@ -102,8 +102,8 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 				}
 			}
 			fresh, reused := offered(c.Timeline, o.down, end)
-			g.count("new connections offered to the Service from the outage on", fresh, 200)
-			g.count("requests on reused connections offered to the Service from the outage on", reused, 200)
+			g.count(newToService, fresh)
+			g.count(reusedToService, reused)
 			return g.conclude(
 				fmt.Sprintf("the API server was away for %s; %s at the terminating pod and %d through the Service were served as if it had not been", ms(o.back-o.down), plural(direct, "request", "requests"), sent),
 				fmt.Sprintf("%s of the drain while the API server was away for %s", plural(g.failures(), "thing went wrong", "things went wrong"), ms(o.back-o.down)))
@@ -113,7 +113,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 
 // drainInOutage judges one instance that was on its way out when the API
 // server went away, and counts the requests that it was sent from then on.
-func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, floorNew, floorInflight int) int {
+func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, newConns, inFlight Floor) int {
 	own := t.Drain.At + accepts
 	if t.Drain.Err > c.P/4 {
 		g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
@@ -145,8 +145,8 @@ func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Dur
 			fresh++
 		}
 	}
-	g.least("new connections dialled at the pod while the API server was away", t.Name, fresh, floorNew)
-	g.least("requests in flight at the pod when the API server went", t.Name, inflight, floorInflight)
+	g.least(newConns, t.Name, fresh)
+	g.least(inFlight, t.Name, inflight)
 
 	switch x := t.Exit; {
 	case !x.Known():

@@ -21,15 +21,14 @@ const evictWithin = 3 * time.Second
 // second (timeline.Sockets). A successor may have its predecessor's address: a
 // socket that was there before the exit is the predecessor's.
 func EvictsPool() Check {
-	const stood = "sockets to the instance at its D"
-	const looks = "looks at the sockets later than that after its exit"
+	stoodFloor := perTermination("sockets to the instance at its D", fewConnections)
+	looksFloor := Floor{Per: "termination", Name: "looks at the sockets later than that after its exit", N: 1,
+		Reason: "one look tells of all sockets that there are",
+	}
 	return Check{
 		Name:     fmt.Sprintf("sockets to an instance %s after its exit", evictWithin),
 		Expected: "no process of the gateway has any, in whatever state",
-		Floors: []Floor{
-			perTermination(stood, fewConnections),
-			{Name: "per termination: " + looks, N: 1, Reason: "one look tells of all sockets that there are"},
-		},
+		Floors:   []Floor{stoodFloor, looksFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, kept := 0, 0
@@ -72,8 +71,8 @@ func EvictsPool() Check {
 					}
 				}
 				total += atD
-				g.least(stood, t.Name, atD, fewConnections)
-				g.least(looks, t.Name, after, 1)
+				g.least(stoodFloor, t.Name, atD)
+				g.least(looksFloor, t.Name, after)
 			}
 			g.needTerminations(c)
 			passed := fmt.Sprintf("none of %d sockets that stood at D was left", total)

@@ -19,8 +19,7 @@ import (
 // it, and what came then.
 func NoReuseAfterClose() Check {
 	// Whether a GOAWAY was read is what h2.client-obeys asks.
-	const ended = "connections that the instance closed first, or said GOAWAY on"
-	return nothingAsked("requests on connections whose end was there to be read", ended, "FIN or GOAWAY", perTermination(ended, fewConnections),
+	return nothingAsked("requests on connections whose end was there to be read", "FIN or GOAWAY", perTermination("connections that the instance closed first, or said GOAWAY on", fewConnections),
 		farewell{timeline.ToldByFIN, "its FIN"}, farewell{timeline.ToldByGoAway, "its GOAWAY"})
 }
 
@@ -32,9 +31,8 @@ func NoReuseAfterClose() Check {
 // The instance says close_notify behind an answer that does not say close, and holds its FIN
 // back: who waits for either has not understood.
 func HeedsCloseNotify() Check {
-	const ended, floor = "connections in TLS that the instance closed first", 3
-	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", ended, "close_notify",
-		Floor{Name: "per termination: " + ended, N: floor, Reason: "each request meets one, and they are far apart, so that who reuses a connection does it long after its end"},
+	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", "close_notify",
+		Floor{Per: "termination", Name: "connections in TLS that the instance closed first", N: 3, Reason: "each request meets one, and they are far apart, so that who reuses a connection does it long after its end"},
 		farewell{timeline.ToldByCloseNotify, "its close_notify"})
 }
 
@@ -42,7 +40,7 @@ func HeedsCloseNotify() Check {
 type farewell struct{ by, called string }
 
 // nothingAsked judges what comes on connections that their instance has ended in some ways.
-func nothingAsked(name, ended, ends string, floor Floor, ways ...farewell) Check {
+func nothingAsked(name, ends string, floor Floor, ways ...farewell) Check {
 	return Check{
 		Name:     name,
 		Expected: fmt.Sprintf("none comes more than %s after the instance's %s; up to %s after it is a doubt", ms(crossing), ends, noCrossing),
@@ -61,7 +59,7 @@ func nothingAsked(name, ended, ends string, floor Floor, ways ...farewell) Check
 					of += len(all)
 				}
 				total += of
-				g.least(ended, t.Name, of, floor.N)
+				g.least(floor, t.Name, of)
 			}
 			g.needTerminations(c)
 			return g.conclude(
@@ -80,15 +78,16 @@ func nothingAsked(name, ended, ends string, floor Floor, ways ...farewell) Check
 // both. A stream that was opened before that, and whose header was still on its
 // way, is none of these.
 func ObeysGoAway() Check {
-	const said = "connections on which the instance said GOAWAY, and that was read"
-	const offered = "calls offered from D until the instance stops accepting"
+	saidFloor := Floor{Per: "termination", Name: "connections on which the instance said GOAWAY, and that was read", N: 1,
+		Reason: "a proxy may have all its calls on one connection to each backend",
+	}
+	offeredFloor := Floor{Per: "termination", Name: "calls offered from D until the instance stops accepting", N: fewCalls,
+		Reason: "the window is that of the drain in which the instance accepts",
+	}
 	return Check{
 		Name:     "streams on connections on which the instance said GOAWAY",
 		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered; up to %s after it is a doubt", ms(crossing), noCrossing),
-		Floors: []Floor{
-			{Name: "per termination: " + said, N: 1, Reason: "a proxy may have all its calls on one connection to each backend"},
-			{Name: "per termination: " + offered, N: fewCalls, Reason: "the window is that of the drain in which the instance accepts"},
-		},
+		Floors:   []Floor{saidFloor, offeredFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, crossed := 0, 0
@@ -104,8 +103,8 @@ func ObeysGoAway() Check {
 					}
 				}
 				total += read
-				g.least(said, t.Name, read, 1)
-				g.least(offered, t.Name, len(callsWhileAccepting(c, t)), fewCalls)
+				g.least(saidFloor, t.Name, read)
+				g.least(offeredFloor, t.Name, len(callsWhileAccepting(c, t)))
 			}
 			g.needTerminations(c)
 			return g.conclude(

@@ -18,14 +18,12 @@ const acceptMargin = 5 * time.Second
 // PrefersReady judges that in a mixed set no new connection reaches a
 // terminating endpoint after P.
 func PrefersReady() Check {
-	const floor = 200
+	newConns := Floor{Per: "termination", Name: "new connections offered to the Service from T_endpoint + P to the exit", N: 200}
+	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered to the Service from T_endpoint to the exit", N: 200}
 	return Check{
 		Name:     "new connections through the Service after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection reaches a terminating one later than P after its EndpointSlice said so",
-		Floors: []Floor{
-			{Name: "per termination: new connections offered to the Service from T_endpoint + P to the exit", N: floor},
-			{Name: "per termination: requests on reused connections offered to the Service from T_endpoint to the exit", N: floor},
-		},
+		Floors:   []Floor{newConns, reusedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			servedBy := map[string]string{}
@@ -81,8 +79,8 @@ func PrefersReady() Check {
 				case last < until:
 					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): "+deadPod, t.Name, from.tell(until), from.tell(last))
 				}
-				g.least("new connections offered to the Service from T_endpoint + P to the exit", t.Name, fresh, floor)
-				g.least("requests on reused connections offered to the Service from T_endpoint to the exit", t.Name, reused, floor)
+				g.least(newConns, t.Name, fresh)
+				g.least(reusedConns, t.Name, reused)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)

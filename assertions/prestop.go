@@ -68,10 +68,11 @@ func sigterm(c Case, uid string) (at time.Duration, came, told bool) {
 // HookEndsInSigterm judges that the preStop hook is called at the deletion,
 // and that SIGTERM follows its end although it failed.
 func HookEndsInSigterm() Check {
+	failing := Floor{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}
 	return Check{
 		Name:     "deletion, preStop hook and SIGTERM",
 		Expected: "the hook is called within 2 s of the deletion, SIGTERM comes within 2 s of its end and not before, and it comes although the hook failed",
-		Floors:   []Floor{{Name: "hooks that failed", N: 3, Reason: "an order of three events is seen once for each termination, not counted in requests"}},
+		Floors:   []Floor{failing},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			failed := 0
@@ -112,7 +113,7 @@ func HookEndsInSigterm() Check {
 				}
 			}
 			g.needTerminations(c)
-			g.count("hooks that failed", failed, 3)
+			g.count(failing, failed)
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
 				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
@@ -123,15 +124,12 @@ func HookEndsInSigterm() Check {
 // AcceptsThroughHook judges that an instance serves new connections, dialled
 // at its own address, from its hook on until both the hook and P are over.
 func AcceptsThroughHook() Check {
-	const floorNew = 50
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod from the hook on", N: 50}
 	return Check{
 		Name:     "new connections to the instance itself from the hook on",
 		Expected: "every new connection to the pod from the start of its preStop hook until both the hook and P after D are over is accepted, and its request answered",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: "per termination: new connections dialled at the pod from the hook on", N: floorNew},
-			keptUncounted("per termination"),
-		},
+		Floors:   []Floor{newConns, keptUncounted("termination")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, hit, all := 0, 0, 0
@@ -148,7 +146,7 @@ func AcceptsThroughHook() Check {
 					hit++
 				}
 				lost, all = lost+w.lost, all+w.all
-				g.least("new connections from the hook on", t.Name, w.sound, floorNew)
+				g.least(newConns, t.Name, w.sound)
 			}
 			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
@@ -162,15 +160,14 @@ func AcceptsThroughHook() Check {
 // FinishesBeforeKill judges that an instance has done all its work, and has
 // left by itself, before the grace period ends.
 func FinishesBeforeKill() Check {
-	const floor = 20
+	underWayFloor := Floor{Per: "termination and kind of request", Name: "under way during the drain", N: 20,
+		Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",
+	}
 	return Check{
 		Name:     "work and exit against K",
 		Expected: "every request that was under way during the drain ends whole, and the process has left by itself, with exit code 0 or SIGTERM's own 143, before the grace period ends (counted from the deletion, the hook's time included)",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination and kind of request: under way during the drain", N: floor,
-			Reason: "slow requests are few at a time: rate times the length of the drain, so that at least one is in flight at every instant of it",
-		}},
+		Floors:   []Floor{underWayFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -204,7 +201,7 @@ func FinishesBeforeKill() Check {
 					hit++
 				}
 				for _, k := range kinds {
-					g.least(k+" under way during the drain", t.Name, n[k], floor)
+					g.leastOf(k, underWayFloor, t.Name, n[k])
 				}
 				wrong := g.failures()
 				g.leftBefore(c, t, kill)

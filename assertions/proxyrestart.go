@@ -41,17 +41,23 @@ func replacements(tl *timeline.Timeline) []replacement {
 // used when each kube-proxy is replaced: what was in flight ends, and the new
 // one knows which endpoints terminate and serve.
 func SurvivesProxyRestart() Check {
-	const floorFlows, floorKept, floorAfter, floorAway = 5, 100, 60, 30
+	replacedFloor := Floor{Name: "kube-proxies replaced in mid drain", N: 1, Reason: "one act on each node"}
+	inFlight := Floor{Per: "restart", Name: "requests that were in flight from before the restart until the successor was ready, and ended whole", N: 5,
+		Reason: atOneInstant,
+	}
+	keptStream := Floor{Name: "requests offered to the Service on the stream of kept connections, since the first restart", N: 100,
+		Reason: "a conformant server says Connection: close from D on, so what this stream offers after it is one request on each connection",
+	}
+	afterwards := Floor{Name: "new connections offered to the Service after the last successor was ready + P", N: 60,
+		Reason: "the restart takes as long as it takes; a proxy that lost the terminating endpoints loses each connection",
+	}
+	turnedAway := Floor{Name: "new connections that were turned away after T(serving=false) + P, while the pods accepted", N: 30,
+		Reason: "shows that the successor writes rules: the old one's stay in the kernel, and would serve forever",
+	}
 	return Check{
 		Name:     "requests through the Service while all endpoints terminate and every kube-proxy is replaced",
 		Expected: "requests that were begun before the restart end whole, and new connections are served by the terminating pods until the first of them stops serving",
-		Floors: []Floor{
-			{Name: "kube-proxies replaced in mid drain", N: 1, Reason: "one act on each node"},
-			{Name: "per restart: requests that were in flight from before it until the successor was ready, and ended whole", N: floorFlows, Reason: atOneInstant},
-			{Name: "requests offered to the Service on the stream of kept connections, since the first restart", N: floorKept, Reason: "a conformant server says Connection: close from D on, so what this stream offers after it is one request on each connection"},
-			{Name: "new connections offered to the Service after the last successor was ready + P", N: floorAfter, Reason: "the restart takes as long as it takes; a proxy that lost the terminating endpoints loses each connection"},
-			{Name: "new connections that were turned away after T(serving=false) + P, while the pods accepted", N: floorAway, Reason: "shows that the successor writes rules: the old one's stay in the kernel, and would serve forever"},
-		},
+		Floors:   []Floor{replacedFloor, inFlight, keptStream, afterwards, turnedAway},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			w, ok := g.collapsed(c)
@@ -60,7 +66,7 @@ func SurvivesProxyRestart() Check {
 			}
 			g.span(w.from, w.until)
 			rs := replacements(c.Timeline)
-			first, last := g.inMidDrain(c, w, rs)
+			first, last := g.inMidDrain(c, replacedFloor, w, rs)
 			all, lost, kept, after, away := 0, 0, 0, 0, 0
 			for _, s := range c.Timeline.Samples {
 				if !throughService(s) {
@@ -98,11 +104,11 @@ func SurvivesProxyRestart() Check {
 						n++
 					}
 				}
-				g.least("requests in flight all through the restart", r.node, n, floorFlows)
+				g.least(inFlight, r.node, n)
 			}
-			g.count("requests on the stream of kept connections, since the first restart", kept, floorKept)
-			g.count("new connections after the last successor was ready + P", after, floorAfter)
-			g.count("new connections turned away after T(serving=false) + P", away, floorAway)
+			g.count(keptStream, kept)
+			g.count(afterwards, after)
+			g.count(turnedAway, away)
 			return g.conclude(
 				fmt.Sprintf("none of %d requests was lost while %s replaced", all, plural(len(rs), "kube-proxy was", "kube-proxies were")),
 				fmt.Sprintf("%d of %s failed while terminating pods served", lost, plural(all, "request", "requests")))
@@ -112,7 +118,7 @@ func SurvivesProxyRestart() Check {
 
 // inMidDrain doubts restarts that don't show what they are for, and gives the
 // first one's begin and the last successor's instant (0: there is none).
-func (g *gather) inMidDrain(c Case, w collapse, rs []replacement) (first, last time.Duration) {
+func (g *gather) inMidDrain(c Case, enough Floor, w collapse, rs []replacement) (first, last time.Duration) {
 	seen := 0
 	replaced := map[string]bool{}
 	for _, r := range rs {
@@ -135,7 +141,7 @@ func (g *gather) inMidDrain(c Case, w collapse, rs []replacement) (first, last t
 			g.doubt("the kube-proxy of %s was not seen to be replaced", n)
 		}
 	}
-	g.count("kube-proxies replaced in mid drain", seen, 1)
+	g.count(enough, seen)
 	return first, last
 }
 

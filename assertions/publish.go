@@ -27,12 +27,13 @@ const recordTTL = 30 * time.Second
 // StaysPublished judges that the endpoints of a Service that publishes
 // not-ready addresses stay ready, whatever their pods say.
 func StaysPublished() Check {
+	terminatingStates := Floor{Per: "termination and Service", Name: "terminating states seen", N: 1,
+		Reason: "demands states of one endpoint, not a rate",
+	}
 	return Check{
 		Name:     "`ready` of the endpoints of Services with publishNotReadyAddresses",
 		Expected: "ready stays true while the pod terminates, and after its readiness was cut, until the endpoint goes with its pod",
-		Floors: []Floor{
-			{Name: "per termination and Service: terminating states seen", N: 1, Reason: "demands states of one endpoint, not a rate"},
-		},
+		Floors:   []Floor{terminatingStates},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
@@ -52,7 +53,7 @@ func StaysPublished() Check {
 							terminating++
 						}
 					}
-					g.least("terminating states", seat{service: service}.name(t), terminating, 1)
+					g.least(terminatingStates, seat{service: service}.name(t), terminating)
 				}
 			}
 			g.needTerminations(c)
@@ -72,16 +73,16 @@ func ReachesPublished() Check {
 	const floor = 60
 	// From the watch's word on the readiness to the rules of each node.
 	const told = 500 * time.Millisecond
+	halves := Floor{Per: "termination", Name: "new connections offered in half of the time from T_endpoint + P until it stopped accepting", N: floor,
+		Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
+	}
+	unreadyButOpen := Floor{Name: "new connections offered while a terminating pod accepted and was not ready", N: floor,
+		Reason: "as above; of all terminations together, because a pod accepts for only 3 s after its readiness went, of which the probe took one",
+	}
 	return Check{
 		Name:     "new connections through a Service with publishNotReadyAddresses",
 		Expected: "a share of the new connections goes on reaching the terminating pod, from T_endpoint + P until it stops accepting, also when it is no longer ready",
-		Floors: []Floor{{
-			Name: "per termination: new connections offered in each half of that time", N: floor,
-			Reason: "demands a presence: of five endpoints the pod is one, and that none of 60 connections reaches it by chance has a probability of 2 in a million",
-		}, {
-			Name: "new connections offered while a terminating pod accepted and was not ready", N: floor,
-			Reason: "as above; of all terminations together, because a pod accepts for only 3 s after its readiness went, of which the probe took one",
-		}},
+		Floors:   []Floor{halves, unreadyButOpen},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			served := servers(c.Timeline)
@@ -103,7 +104,7 @@ func ReachesPublished() Check {
 					if hits == 0 && n >= floor {
 						g.late(c, half.To, t.Name, "", "%s to + %s: none of %d new connections reached the terminating pod, and it accepted", known.tell(half.From), ms(half.To-known.origin), n)
 					}
-					g.least("new connections offered in half of the time from T_endpoint + P until it stopped accepting", t.Name, n, floor)
+					g.least(halves, t.Name, n)
 				}
 				if at, saw := seenUnready(c.Timeline, t); saw {
 					n, hits := publishedTo(c, t, served, spec.Window{From: max(from, at+told), To: to})
@@ -114,7 +115,7 @@ func ReachesPublished() Check {
 			if met == 0 && unready >= floor {
 				g.late(c, last, pathPublishing, "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
 			}
-			g.count("new connections offered while a terminating pod accepted and was not ready", unready, floor)
+			g.count(unreadyButOpen, unready)
 			return g.conclude(
 				fmt.Sprintf("%d of %d new connections reached the terminating pods, and %d of %d those that were not ready any more", reached, total, met, unready),
 				fmt.Sprintf("the terminating pods' addresses were no longer given, in %s of time", plural(g.failures(), "stretch", "stretches")))
@@ -151,15 +152,20 @@ func seenUnready(tl *timeline.Timeline, t Termination) (at time.Duration, ok boo
 // NamesPublished judges the answers of the cluster's DNS: a headless name that
 // publishes not-ready addresses keeps a terminating pod's, a plain one drops it.
 func NamesPublished() Check {
-	const floorBefore, floorKept, floorDropped = 10, 50, 20
+	const floorBefore = 10
+	listed := Floor{Per: "termination and name", Name: "answers with the pod's address in the 3 s before its deletion", N: floorBefore,
+		Reason: "shows that the name has the address: a state and no rate",
+	}
+	publishingFloor := Floor{Per: "termination", Name: "answers of the publishing name between the deletion and the exit", N: 50,
+		Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second",
+	}
+	plainFloor := Floor{Per: "termination", Name: "answers of the plain name without the address after T_endpoint + P, while the pod ran", N: 20,
+		Reason: "as above",
+	}
 	return Check{
 		Name:     "the answers to two headless names",
 		Expected: "with publishNotReadyAddresses each answer holds the terminating pod's address until it exits; without it the address is gone from all answers by T_endpoint + 30 s (the answers' TTL) + P, and while the pod still runs",
-		Floors: []Floor{
-			{Name: "per termination and name: answers with the pod's address in the 3 s before its deletion", N: floorBefore, Reason: "shows that the name has the address: a state and no rate"},
-			{Name: "per termination: answers of the publishing name between the deletion and the exit", N: floorKept, Reason: "a name server's answer is a state, and no draw: it is asked 10 times a second"},
-			{Name: "per termination: answers of the plain name without the address after T_endpoint + P, while the pod ran", N: floorDropped, Reason: "as above"},
-		},
+		Floors:   []Floor{listed, publishingFloor, plainFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			missing, stale := 0, 0
@@ -215,10 +221,10 @@ func NamesPublished() Check {
 				}
 				worst = max(worst, last-known.at)
 				for _, name := range []string{pathHeadless, pathHeadlessPublishing} {
-					g.least("answers of "+name+" with the address before the deletion", t.Name, before[name], floorBefore)
+					g.leastOf(name, listed, t.Name, before[name])
 				}
-				g.least("answers of the publishing name until the exit", t.Name, kept, floorKept)
-				g.least("answers of the plain name without the address, while the pod ran", t.Name, dropped, floorDropped)
+				g.least(publishingFloor, t.Name, kept)
+				g.least(plainFloor, t.Name, dropped)
 			}
 			g.needTerminations(c)
 			return g.conclude(

@@ -15,20 +15,20 @@ import (
 // PushDrainsNothing judges that configuration which changes nothing leaves
 // pods, requests and kept connections alone.
 func PushDrainsNothing() Check {
-	const floorPushes, floorPer, floorConns = 3, 200, 16
+	pushed := Floor{Name: "pushes", N: 3, Reason: "pushes are few and each is one act; three, because the second may do what the first did not"}
+	newConns := Floor{Name: "new connections offered to the Service in [first push, last push + P]", N: 200}
+	reusedConns := Floor{Name: "requests on reused connections offered to the Service in [first push, last push + P]", N: 200}
+	keptFloor := Floor{Name: "kept connections followed", N: 16,
+		Reason: "a client keeps 16 connections at most in one stream: all of one stream's, or as many of several",
+	}
 	return Check{
 		Name:     "pods, requests and kept connections from the first push of configuration on",
 		Expected: "no pod comes, goes, drains or stops being ready, no request fails, and every kept connection that was in use before the first push is in use after the last one",
-		Floors: []Floor{
-			{Name: "pushes", N: floorPushes, Reason: "pushes are few and each is one act; three, because the second may do what the first did not"},
-			{Name: "new connections offered to the Service in [first push, last push + P]", N: floorPer},
-			{Name: "requests on reused connections offered to the Service in [first push, last push + P]", N: floorPer},
-			{Name: "kept connections followed", N: floorConns, Reason: "a client keeps 16 connections at most in one stream: all of one stream's, or as many of several"},
-		},
+		Floors:   []Floor{pushed, newConns, reusedConns, keptFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			pushes := disruptions(c.Timeline, "push")
-			g.count("pushes", len(pushes), floorPushes)
+			g.count(pushed, len(pushes))
 			if len(pushes) == 0 {
 				return g.conclude("", "")
 			}
@@ -61,10 +61,10 @@ func PushDrainsNothing() Check {
 				}
 			}
 			fresh, reused := offered(c.Timeline, first, last+c.P)
-			g.count("new connections offered to the Service in [first push, last push + P]", fresh, floorPer)
-			g.count("requests on reused connections offered to the Service in [first push, last push + P]", reused, floorPer)
+			g.count(newConns, fresh)
+			g.count(reusedConns, reused)
 			kept := g.keptConns(c, first, last, end)
-			g.count("kept connections followed", kept, floorConns)
+			g.count(keptFloor, kept)
 			return g.conclude(
 				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections", len(pushes), sent, kept),
 				fmt.Sprintf("%s had %s", plural(len(pushes), "push that changed nothing", "pushes that changed nothing"), plural(g.failures(), "effect", "effects")))

@@ -22,16 +22,15 @@ import (
 // A stream that was opened after the client was told is the client's own fault, and how
 // a gRPC call ends is CallsSayTheirEnd's.
 func RacingStreams() Check {
-	const floor = 5
 	const what = "streams that crossed the first GOAWAY"
+	enough := Floor{Name: what, N: 5,
+		Reason: "a GOAWAY is under way once on each connection, for as long as the path's delay: a request that is sent in just that time is a matter of chance, and they add up over the recording",
+	}
 	return Check{
 		Name:     what,
 		Expected: "each is served, or its client learns, and truly, that it was not processed: by a GOAWAY with a lower last stream ID, or by REFUSED_STREAM",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: what, N: floor,
-			Reason: "a GOAWAY is under way once on each connection, for as long as the path's delay: a request that is sent in just that time is a matter of chance, and they add up over the recording",
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
@@ -76,7 +75,7 @@ func RacingStreams() Check {
 			}
 			g.needTerminations(c)
 			g.unbegun(c.Timeline, begun)
-			g.count(what, sound, floor)
+			g.count(enough, sound)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sound, lost), lost)
 			passed := fmt.Sprintf("all %d streams that crossed the first GOAWAY were served or known to be unprocessed (%d of them)", all, away)
 			if over > 0 {

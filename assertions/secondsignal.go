@@ -17,17 +17,16 @@ import (
 // and what is in flight at that instant or begun since completes. Where another
 // instance got one SIGTERM only, what that one does by itself is no harm of the second.
 func IgnoresSecondSignal() Check {
-	const floorNew, floorInflight = 50, 5
+	again := Floor{Name: "second SIGTERMs", N: 1,
+		Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged",
+	}
+	newConns := Floor{Per: "second SIGTERM", Name: "new connections dialled at the pod within P of the second SIGTERM", N: 50}
+	inFlight := Floor{Per: "second SIGTERM and kind of request", Name: "in flight at the second SIGTERM", N: 5, Reason: atOneInstant}
 	return Check{
 		Name:     "P after a second SIGTERM",
 		Expected: "for P after a second SIGTERM, or as long as a pod that got one SIGTERM alone does, the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
 		Likely:   earlyEndBehindSecond,
-		Floors: []Floor{
-			{Name: "second SIGTERMs", N: 1, Reason: "whether it is sent once or to each target is the disruption's affair; each that came is judged"},
-			{Name: "per second SIGTERM: new connections dialled at the pod within P of it", N: floorNew},
-			{Name: "per second SIGTERM and kind of request: in flight at it", N: floorInflight, Reason: atOneInstant},
-			keptUncounted("per second SIGTERM"),
-		},
+		Floors:   []Floor{again, newConns, inFlight, keptUncounted("second SIGTERM")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -79,13 +78,13 @@ func IgnoresSecondSignal() Check {
 					hit++
 				}
 				all, lost = all+fresh.all+work.all+later.all, lost+fresh.lost+work.lost+later.lost
-				g.least("new connections within P of the second SIGTERM", t.Name, fresh.sound, floorNew)
+				g.least(newConns, t.Name, fresh.sound)
 				for _, k := range kinds {
-					g.least(k+" in flight at the second SIGTERM", t.Name, inflight[k], floorInflight)
+					g.leastOf(k, inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)
-			g.count("second SIGTERMs", seen, 1)
+			g.count(again, seen)
 			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),

@@ -11,12 +11,9 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// acceptedNew is the evidence of the two rules on readiness: of a pod that accepts nothing
+// acceptedConns is the evidence of the two rules on readiness: of a pod that accepts nothing
 // after D neither shows anything.
-const acceptedNew = "new connections accepted after D"
-
-// floorAccepted is how many of these each termination needs.
-const floorAccepted = 50
+var acceptedConns = Floor{Per: "termination", Name: "new connections accepted after D, until its listener closes", N: 50}
 
 // ServesWhileAccepting judges that the endpoint's `serving` stays true from D to
 // D + P, as long as the instance accepts: so long it may be the last resort.
@@ -24,9 +21,7 @@ func ServesWhileAccepting() Check {
 	return Check{
 		Name:     "`serving` of the endpoint in [D, D+P]",
 		Expected: "from D to D+P, as long as the pod accepts new connections, its endpoint says serving",
-		Floors: []Floor{
-			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorAccepted},
-		},
+		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong := g.readiness(c, func(t Termination, last, _ time.Duration) {
@@ -51,9 +46,7 @@ func UnreadyBeforeClosed() Check {
 	return Check{
 		Name:     "`serving` of the endpoint when the listener closes",
 		Expected: "the endpoint stops saying serving before the pod's listener closes, and not together with it",
-		Floors: []Floor{
-			{Name: "per termination: " + acceptedNew + ", until its listener closes", N: floorAccepted},
-		},
+		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong := g.readiness(c, func(t Termination, _, closed time.Duration) {
@@ -83,7 +76,7 @@ func (g *gather) readiness(c Case, judge func(t Termination, last, closed time.D
 		if g.failures() > before {
 			wrong++
 		} else {
-			g.least(acceptedNew, t.Name, n, floorAccepted)
+			g.least(acceptedConns, t.Name, n)
 		}
 	}
 	g.needTerminations(c)

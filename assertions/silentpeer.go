@@ -21,15 +21,16 @@ const silentFor = 5 * time.Second
 // waits for its first word may wait for ever.
 func ClosesSilent() Check {
 	const what = "silent connections that stood at D"
+	enough := perTermination(what, fewConnections)
 	return Check{
 		Name:     what,
 		Expected: fmt.Sprintf("each is closed within %s after the instance stops accepting", silentFor),
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			left := 0
 			shut := map[string]time.Duration{}
-			total := g.overConnections(c, what, silentAt, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, silentAt, inHTTP1, func(t Termination, k connection) bool {
 				if _, asked := shut[t.UID]; !asked {
 					shut[t.UID] = stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
 				}

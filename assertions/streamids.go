@@ -15,15 +15,15 @@ import (
 // last stream identifier, since the peers might already have retried unprocessed
 // requests on another connection."
 func GoAwayNeverRises() Check {
-	const what = "HTTP/2 connections that got a GOAWAY"
+	enough := perTermination("HTTP/2 connections that got a GOAWAY", fewConnections)
 	return Check{
 		Name:     "the last stream IDs of one connection's GOAWAYs",
 		Expected: "none is higher than one before it",
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			several := 0
-			total := g.overConnections(c, what, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -54,18 +54,19 @@ func GoAwayNeverRises() Check {
 // higher numbers are therefore guaranteed to be safe to retry."
 func AboveLastUnprocessed() Check {
 	const what = "HTTP/2 connections that got a GOAWAY"
+	enough := perTermination(what, fewConnections)
+	aboveIt := Floor{Name: "streams above it", N: 0,
+		Reason: "a server that shuts down in two phases names its last stream when no other is on its way: it leaves none above, and that is best",
+	}
 	return Check{
 		Name:     "streams above the last stream ID of their connection's GOAWAYs",
 		Expected: "none was answered, and no backend's ledger has one",
-		Floors: []Floor{
-			perTermination(what, fewConnections),
-			{Name: "streams above it", N: 0, Reason: "a server that shuts down in two phases names its last stream when no other is on its way: it leaves none above, and that is best"},
-		},
+		Floors:   []Floor{enough, aboveIt},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			above := 0
-			g.overConnections(c, what, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -85,7 +86,7 @@ func AboveLastUnprocessed() Check {
 				}
 				return true
 			})
-			g.count("streams above it", above, 0)
+			g.count(aboveIt, above)
 			g.unbegun(c.Timeline, begun)
 			passed := fmt.Sprintf("none of %s above it was processed", plural(above, "stream", "streams"))
 			if above == 0 {
@@ -117,14 +118,12 @@ func (g *gather) unbegun(tl *timeline.Timeline, begun map[string]bool) {
 // no work: section 8.7.
 func BelowLastCompletes() Check {
 	const what = "streams at or under the last stream ID, open at the first GOAWAY"
+	enough := Floor{Per: "termination", Name: what, N: fewConnections, Reason: atOneInstant}
 	return Check{
 		Name:     what,
 		Expected: "each ends with its whole answer",
 		Likely:   earlyEnd,
-		Floors: []Floor{{
-			Name: "per termination: " + what, N: fewConnections,
-			Reason: atOneInstant,
-		}},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
@@ -170,7 +169,7 @@ func BelowLastCompletes() Check {
 				if g.failures() > before {
 					hit++
 				}
-				g.least(what, t.Name, judged, fewConnections)
+				g.least(enough, t.Name, judged)
 			}
 			g.needTerminations(c)
 			if trusts {

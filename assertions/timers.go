@@ -24,22 +24,19 @@ import (
 // at the drain timeout there is work left, and it ends the instance all the same,
 // by itself, before K.
 func TimersInOrder() Check {
-	const floorNew, floorLeft = 50, 1
-	const fresh = "new connections served from D on"
-	const left = "requests under way just before the drain timeout"
-	const said = "manifests with all of the times"
+	saidFloor := Floor{Name: "manifests with all of the times", N: 1, Reason: "there is one, and it is said once"}
+	freshFloor := Floor{Per: "termination", Name: "new connections served from D on", N: 50}
+	leftFloor := Floor{Per: "termination", Name: "requests under way just before the drain timeout", N: 1,
+		Reason: "one that is under way keeps the instance until its timeout",
+	}
 	return Check{
 		Name:     "the order of the timers",
 		Expected: "probe period × threshold + P < minimum drain ≤ drain timeout (if one is promised) < ready timeout (if any) < grace period, in the manifest and as seen",
-		Floors: []Floor{
-			{Name: said, N: 1, Reason: "there is one, and it is said once"},
-			{Name: "per termination: " + fresh, N: floorNew},
-			{Name: "per termination: " + left, N: floorLeft, Reason: "one that is under way keeps the instance until its timeout"},
-		},
+		Floors:   []Floor{saidFloor, freshFloor, leftFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			m, all := g.manifest(c)
-			g.count(said, all, 1)
+			g.count(saidFloor, all)
 			for _, t := range c.Terminations {
 				if all == 0 {
 					break
@@ -47,10 +44,12 @@ func TimersInOrder() Check {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+m.grace))
 				g.acceptsForNews(c, t, m.news(c))
 				g.endsAtTimeout(c, t, m)
-				g.least(fresh, t.Name, servedUntil(c, t, t.Drain.At+m.grace), floorNew)
-				if !m.none { // who promises no timeout has none to be seen
-					g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout), floorLeft)
+				g.least(freshFloor, t.Name, servedUntil(c, t, t.Drain.At+m.grace))
+				left := leftFloor
+				if m.none {
+					left = left.waived() // who promises no timeout has none to be seen
 				}
+				g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout))
 			}
 			g.needTerminations(c)
 			return g.conclude(

@@ -54,13 +54,13 @@ func deadline(c Case, t Termination) time.Duration {
 // What is cut at the deadline is cut by design, and how is another rule's
 // (h2.deadline, tcp.cut-is-visible).
 func WebSocketsSurvive() Check {
-	const what = "WebSockets that stood at D"
 	codes := strings.Join(goodbyes, " or ")
+	enough := perTermination("WebSockets that stood at D", fewConnections)
 	return Check{
 		Name:     "WebSockets of an instance that drains",
 		Expected: fmt.Sprintf("each lives until its client closes it, or is closed by a close frame that says %s; none ends without a close frame before the deadline", codes),
 		Likely:   earlyEnd,
-		Floors:   []Floor{perTermination(what, fewConnections)},
+		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			// Those that stood at D, and those that were accepted after it.
@@ -100,7 +100,7 @@ func WebSocketsSurvive() Check {
 				if g.failures() > before {
 					hit++
 				}
-				g.least(what, t.Name, stood, fewConnections)
+				g.least(enough, t.Name, stood)
 			}
 			g.needTerminations(c)
 			total := old.all + fresh.all

@@ -18,7 +18,7 @@ const atOneInstant = "what is in flight at one instant is rate times duration, n
 // keptUncounted is why new connections are counted only.
 func keptUncounted(per string) Floor {
 	return Floor{
-		Name: per + ": requests on kept connections", N: 0,
+		Per: per, Name: "requests on kept connections", N: 0,
 		Reason: "as in pod.accept-after-sigterm: a conformant server ends its kept connections from D on",
 	}
 }

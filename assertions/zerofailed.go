@@ -24,21 +24,21 @@ func ZeroFailedOutside() Check {
 }
 
 func zeroFailed(path, way string, floorAttempts int) Check {
-	const floorPer = 200
 	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
+	attemptsFloor := Floor{Name: attempts, N: floorAttempts,
+		Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3),
+	}
+	newConns := Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}
+	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 	return Check{
 		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Likely:   earlyEnd,
-		Floors: []Floor{
-			{Name: attempts, N: floorAttempts, Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3)},
-			{Name: "per termination: new connections offered from D to exit + P", N: floorPer},
-			{Name: "per termination: requests on reused connections offered from D to exit + P", N: floorPer},
-		},
+		Floors:   []Floor{attemptsFloor, newConns, reusedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, path, floorPer)
-			g.count(attempts, l.attempts, floorAttempts)
+			l := g.losses(c, path, newConns, reusedConns)
+			g.count(attemptsFloor, l.attempts)
 			return g.conclude(l.words(c))
 		},
 	}
@@ -56,7 +56,7 @@ type losses struct {
 // failed, until the last exit + P. Each termination needs so many new
 // connections, and requests on reused ones, offered to the path: nobody can
 // choose which pod serves them.
-func (g *gather) losses(c Case, path string, floorPer int) losses {
+func (g *gather) losses(c Case, path string, newConns, reusedConns Floor) losses {
 	var l losses
 	g.needTerminations(c)
 	if len(c.Terminations) == 0 {
@@ -96,8 +96,8 @@ func (g *gather) losses(c Case, path string, floorPer int) losses {
 			g.doubt("nobody saw %s exit", t.Name)
 		}
 		fresh, reused := offeredTo(c.Timeline, path, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-		g.least("new connections offered from D to exit + P", t.Name, fresh, floorPer)
-		g.least("requests on reused connections offered from D to exit + P", t.Name, reused, floorPer)
+		g.least(newConns, t.Name, fresh)
+		g.least(reusedConns, t.Name, reused)
 	}
 	l.hit = len(hit)
 	g.finding.Bounds = BoundsOf(len(c.Terminations), l.hit, max(l.attempts, l.lost), l.lost)
@@ -113,10 +113,11 @@ func (l losses) words(c Case) (passed, broken string) {
 // NothingTwice judges that the backends did each request that may not be
 // repeated once, and that their ledger and the clients agree on every request ID.
 func NothingTwice() Check {
+	begunFloor := Floor{Name: "ledger entries begun", N: 30_000, Reason: "as many as the attempts that a pass stands on"}
 	return Check{
 		Name:     "the ledger against the clients",
 		Expected: "by the backends' own ledger every request that a client saw answered was begun and ended whole, none that is not idempotent was done twice, and there is none that no client sent",
-		Floors:   []Floor{{Name: "ledger entries begun", N: 30_000, Reason: "as many as the attempts that a pass stands on"}},
+		Floors:   []Floor{begunFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r := Reconcile(c.Timeline)
@@ -124,7 +125,7 @@ func NothingTwice() Check {
 				g.span(d.At, d.At)
 				g.culprit(d.At, "", d.ID, "%s", d)
 			}
-			g.count("ledger entries begun", r.Begun, 30_000)
+			g.count(begunFloor, r.Begun)
 			if n := len(r.Unaccounted); n > 0 {
 				g.doubt("%s an entry in the ledger (the first: %s): its tail is missing", plural(n, "answered request lacks", "answered requests lack"), r.Unaccounted[0])
 			}

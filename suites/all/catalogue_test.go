@@ -72,7 +72,7 @@ func floors() string {
 	for _, b := range behaviour.Catalogue() {
 		for _, c := range b.Checks {
 			for _, f := range c.Floors {
-				fmt.Fprintf(&w, "%s: %s: %d", b.ID, f.Name, f.N)
+				fmt.Fprintf(&w, "%s: %s: %d", b.ID, f, f.N)
 				if f.Reason != "" {
 					fmt.Fprintf(&w, " (%s)", f.Reason)
 				}

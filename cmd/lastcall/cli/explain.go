@@ -59,10 +59,10 @@ func explain(b behaviour.Behaviour) string {
 				continue // it is counted, and no verdict waits for it
 			}
 			of := ": "
-			if strings.HasPrefix(fl.Name, "per ") {
+			if fl.Per != "" {
 				of = " "
 			}
-			s.WriteString(text.Wrap("    ", fmt.Sprintf("needs at least %d%s%s", fl.N, of, fl.Name)))
+			s.WriteString(text.Wrap("    ", fmt.Sprintf("needs at least %d%s%s", fl.N, of, fl)))
 		}
 	}
 	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n", joined(b.Needs))
