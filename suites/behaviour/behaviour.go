@@ -219,6 +219,13 @@ func Validate(all []Behaviour) error {
 			if len(c.Floors) == 0 {
 				bug("check %q has no evidence floor", c.Name)
 			}
+			named := map[string]bool{}
+			for _, f := range c.Floors {
+				if named[f.Name] {
+					bug("check %q has two floors for %q: one would count for the other", c.Name, f.Name)
+				}
+				named[f.Name] = true
+			}
 		}
 		if len(b.BrokenBy) == 0 {
 			bug("no fault breaks it: if you can't break it, it is no test")

@@ -256,11 +256,13 @@ func TestValidateListsAllBugsAtOnce(t *testing.T) {
 	bad := Behaviour{ID: "Nonsense"}
 	twice, harmless := sample("a.a"), sample("a.control")
 	harmless.Level = spec.Control
+	one := assertions.Floor{Name: "n", N: 1}
+	harmless.Checks = []assertions.Check{{Name: "c", Floors: []assertions.Floor{one, one}}}
 	err := Validate([]Behaviour{bad, twice, twice, harmless})
 	if err == nil {
 		t.Fatal("a broken catalogue passes")
 	}
-	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty", "a control kills"} {
+	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty", "a control kills", `two floors for "n"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported in: %v", want, err)
 		}
