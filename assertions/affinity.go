@@ -23,14 +23,14 @@ func AffinityMoves() Check {
 	stuckTo := Floor{Name: "terminations of the pod that the client stuck to", N: 1,
 		Reason: "the client sticks to one of three pods, and each is deleted once",
 	}
-	newConns := Floor{Per: "such termination", Name: "new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: 20,
+	stuckBefore := Floor{Per: "such termination", Name: "new connections that the pod served to the client in the 2 s before its deletion, and no other pod did", N: 20,
 		Reason: "shows that the client stuck to it; no rate is concluded from it",
 	}
-	newConnsFloor := Floor{Per: "such termination", Name: "new connections offered to the Service after P", N: 200}
+	offeredLater := Floor{Per: "such termination", Name: "new connections offered to the Service after P", N: 200}
 	return Check{
 		Name:     "new connections of a client with ClientIP affinity after T_endpoint + P",
 		Expected: "while ready endpoints exist, no new connection of a client that stuck to a pod reaches it later than P after its EndpointSlice said that it terminates",
-		Floors:   []Floor{stuckTo, newConns, newConnsFloor},
+		Floors:   []Floor{stuckTo, stuckBefore, offeredLater},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			served := servers(c.Timeline)
@@ -81,8 +81,8 @@ func AffinityMoves() Check {
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
 					g.doubt("%s did not go on accepting until %s: "+deadPod, t.Name, from.tell(until))
 				}
-				g.least(newConns, t.Name, own)
-				g.least(newConnsFloor, t.Name, n)
+				g.least(stuckBefore, t.Name, own)
+				g.least(offeredLater, t.Name, n)
 			}
 			g.needTerminations(c)
 			g.count(stuckTo, stuck)

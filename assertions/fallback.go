@@ -16,13 +16,13 @@ import (
 // on being used: inside the cluster and from outside, with both policies.
 func FallsBack() Check {
 	servedFloor := Floor{Per: "path", Name: "new connections offered while all pods served", N: 200}
-	servedFloorX := Floor{Per: "path", Name: "new connections offered while all pods served, after T_endpoint + P", N: 60,
+	servedLater := Floor{Per: "path", Name: "new connections offered while all pods served, after T_endpoint + P", N: 60,
 		Reason: "P is 3 s of the 8 s in which the pods serve; a set that nobody falls back on loses each of them",
 	}
 	return Check{
 		Name:     "new connections while all endpoints terminate and serve",
 		Expected: "from the deletion of all pods until the first of them stops serving, each new connection is served by one of them: from inside and outside, with the traffic policies Cluster and Local",
-		Floors:   []Floor{servedFloor, servedFloorX},
+		Floors:   []Floor{servedFloor, servedLater},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			w, ok := g.collapsed(c)
@@ -50,7 +50,7 @@ func FallsBack() Check {
 					}
 				}
 				g.countOf(way.String(), servedFloor, n)
-				g.countOf(way.String(), servedFloorX, after)
+				g.countOf(way.String(), servedLater, after)
 			}
 			g.policies(c, w)
 			return g.conclude(

@@ -64,8 +64,8 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; those that are opened for it are judged",
 	}
 	inFlight := Floor{Per: "termination", Name: "requests in flight at the pod when the API server went", N: 5, Reason: atOneInstant}
-	newToService := Floor{Per: "termination", Name: "new connections offered to the Service from the outage on", N: 200}
-	reusedToService := Floor{Per: "termination", Name: "requests on reused connections offered to the Service from the outage on", N: 200}
+	newToService := Floor{Name: "new connections offered to the Service from the outage on", N: 200}
+	reusedToService := Floor{Name: "requests on reused connections offered to the Service from the outage on", N: 200}
 	return Check{
 		Name:     "the drain, and the Service, while the API server is away",
 		Expected: fmt.Sprintf("until D + %s the terminating pod goes on serving; what is in flight ends whole; the process leaves by itself between then and K, with exit code 0 or SIGTERM's own 143; and no request through the Service fails", accepts),
