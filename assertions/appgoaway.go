@@ -25,7 +25,7 @@ func NothingLostAtGoAway() Check {
 		Reason: "a proxy may have all its calls on one connection to each backend",
 	}
 	runningFloor := Floor{Per: "termination", Name: "calls through the proxy in flight at D", N: 3,
-		Reason: "what is in flight at one instant is rate times duration, not a count over a window",
+		Reason: atOneInstant,
 	}
 	begunFloor := Floor{Per: "termination", Name: "calls through the proxy begun from D until the instance stops accepting", N: fewCalls,
 		Reason: "the window is that of the drain in which the instance accepts",

@@ -140,11 +140,12 @@ type Check struct {
 func (k Check) Run(c Case) spec.Finding {
 	f := k.Judge(c)
 	f.Check, f.Expected, f.Cause = k.Name, k.Expected, ""
-	if never := k.uncounted(f); f.Verdict == spec.Pass && len(never) > 0 {
-		f.Verdict = spec.Inconclusive
-		f.Actual = notEnough + strings.Join(never, "; ")
-	}
-	if f.Verdict == spec.Fail && k.Likely != nil {
+	switch {
+	case f.Verdict == spec.Pass:
+		if never := k.uncounted(f); len(never) > 0 {
+			f.Verdict, f.Actual = spec.Inconclusive, notEnough+strings.Join(never, "; ")
+		}
+	case f.Verdict == spec.Fail && k.Likely != nil:
 		f.Cause = k.Likely(c, f)
 	}
 	return f

@@ -222,13 +222,11 @@ func readyAround(c Case, evict timeline.Event) bool {
 // ServiceLosesNothing judges that nothing that goes through the Service fails
 // while pods are ended.
 func ServiceLosesNothing() Check {
-	newConns := Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}
-	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 	return Check{
 		Name:     "requests through the Service while pods are ended",
 		Expected: "no request through the Service fails, from the first disruption to the last exit + P",
 		Likely:   earlyEnd,
-		Floors:   []Floor{newConns, reusedConns},
+		Floors:   []Floor{newAround, reusedAround},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			g.needTerminations(c)
@@ -260,8 +258,8 @@ func ServiceLosesNothing() Check {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least(newConns, t.Name, fresh)
-				g.least(reusedConns, t.Name, reused)
+				g.least(newAround, t.Name, fresh)
+				g.least(reusedAround, t.Name, reused)
 			}
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
 			return g.conclude(

@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -15,32 +16,26 @@ import (
 const MarkFront = "front"
 
 // attribute says of each sample of a recording with a front which of its instances the client
-// reached, in Server. Who that is stands in the recording: by whom the connection was given
-// to whom (timeline.Chosen), else whose the address is that the request came from, else
-// whom the client dialled; "" where nobody knows.
+// reached, in Server. Who that is stands in the recording: whose the address is that the
+// request came from, else whom the client dialled, else to whom the connection was given
+// (timeline.Chosen); "" where nobody knows.
 func attribute(tl *timeline.Timeline) {
-	var front *timeline.Event
+	var pods *Addresses
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		if e.Attrs["what"] == MarkFront {
-			front = &e
+			pods = NewAddresses(e.Attrs["deployment"])
 		}
 	}
-	if front == nil {
+	if pods == nil {
 		return
 	}
-	given, at := history{}, history{}
-	ours := map[string]bool{}
+	given := history{}
 	for _, e := range tl.Events {
 		if e.Kind == timeline.Chosen {
 			given.add(e.Attrs["by"]+" "+e.Attrs["client"], e.At, e.Subject)
 			continue
 		}
-		if d := front.Attrs["deployment"]; d != "" && OwnedBy(e.Attrs["owner"], d) {
-			ours[e.Subject] = true
-		}
-		if ip := e.Attrs["ip"]; ip != "" && ours[e.Subject] {
-			at.add(ip, e.At, e.Subject)
-		}
+		pods.Note(e)
 	}
 	for i, s := range tl.Samples {
 		if s.Server == "" {
@@ -54,18 +49,37 @@ func attribute(tl *timeline.Timeline) {
 		if path == pathBalanced {
 			by = timeline.ByBalancer
 		}
-		reached := at.of(s.Via, s.End)
-		if reached == "" && dialled == "" {
-			reached = given.of(by+" "+s.Local, s.End)
-		}
-		if reached == "" {
-			reached = dialled
-		}
-		tl.Samples[i].Server = reached
+		tl.Samples[i].Server = cmp.Or(pods.Of(s.Via, s.End), dialled, given.of(by+" "+s.Local, s.End))
 	}
 }
 
 const pathDirect = "direct"
+
+// Addresses are those of the pods of one Deployment, as the events of a recording show them.
+type Addresses struct {
+	deployment string
+	ours       map[string]bool // its pods, by UID
+	at         history         // their UID, by IP
+}
+
+// NewAddresses knows no pod yet; of no Deployment ("") it never does.
+func NewAddresses(deployment string) *Addresses {
+	return &Addresses{deployment: deployment, ours: map[string]bool{}, at: history{}}
+}
+
+// Note takes an event in the order of the recording.
+func (a *Addresses) Note(e timeline.Event) {
+	if a.deployment != "" && OwnedBy(e.Attrs["owner"], a.deployment) {
+		a.ours[e.Subject] = true
+	}
+	if ip := e.Attrs["ip"]; ip != "" && a.ours[e.Subject] {
+		a.at.add(ip, e.At, e.Subject)
+	}
+}
+
+// Of is the UID of the pod that had an IP last at an instant; "" where it is nobody's that we
+// know.
+func (a *Addresses) Of(ip string, at time.Duration) string { return a.at.of(ip, at) }
 
 // history is who had something, by what, each from an instant on.
 type history map[string][]holder

@@ -18,7 +18,7 @@ import (
 // broke: without some of these nothing was tested.
 func ReplaysSafely() Check {
 	temptedFloor := Floor{Per: "termination", Name: "POSTs that the instance had begun and that its end cut", N: 3,
-		Reason: "what is in flight at one instant is rate times duration, not a count over a window",
+		Reason: atOneInstant,
 	}
 	offeredFloor := Floor{Per: "termination", Name: "POSTs on reused connections offered from D to exit + P", N: 200}
 	return Check{

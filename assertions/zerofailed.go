@@ -23,21 +23,25 @@ func ZeroFailedOutside() Check {
 	return zeroFailed("nodeport", "from outside, through a node's port,", 120_000)
 }
 
+// newAround and reusedAround are what a Service is to be offered around each termination.
+var (
+	newAround    = Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}
+	reusedAround = Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
+)
+
 func zeroFailed(path, way string, floorAttempts int) Check {
 	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
 	attemptsFloor := Floor{Name: attempts, N: floorAttempts,
 		Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3),
 	}
-	newConns := Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}
-	reusedConns := Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 	return Check{
 		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Likely:   earlyEnd,
-		Floors:   []Floor{attemptsFloor, newConns, reusedConns},
+		Floors:   []Floor{attemptsFloor, newAround, reusedAround},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, path, newConns, reusedConns)
+			l := g.losses(c, path, newAround, reusedAround)
 			g.count(attemptsFloor, l.attempts)
 			return g.conclude(l.words(c))
 		},

@@ -92,8 +92,7 @@ func (c Cache) kept(s Scenario) (dir string, env v1alpha1.Environment, ok bool) 
 
 // sound says whether a directory holds a recording that came to its end.
 func sound(dir string) bool {
-	var m Meta
-	err := readJSON(filepath.Join(dir, scenarioFile), &m)
+	m, err := readMeta(dir)
 	return err == nil && m.Ended && m.Doubt == "" && m.Error == ""
 }
 

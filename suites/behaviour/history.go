@@ -134,10 +134,13 @@ func readMeta(dir string) (Meta, error) {
 	var m Meta
 	err := readJSON(filepath.Join(dir, scenarioFile), &m)
 	if m.Format < FormatControl {
-		m.Scenario.Control = m.Scenario.Disrupt.Kind == disrupt.Kill
+		m.Scenario.takeKillForControl()
 	}
 	return m, err
 }
+
+// takeKillForControl makes a scenario that is older than FormatControl say what it is.
+func (s *Scenario) takeKillForControl() { s.Control = s.Disrupt.Kind == disrupt.Kill }
 
 // readRun reads a report's directory.
 func readRun(dir string) (Run, error) {
@@ -149,7 +152,7 @@ func readRun(dir string) (Run, error) {
 	// Each plan has a control: one that names none is older than FormatControl.
 	if !slices.ContainsFunc(r.Plan, func(s Scenario) bool { return s.Control }) {
 		for i := range r.Plan {
-			r.Plan[i].Control = r.Plan[i].Disrupt.Kind == disrupt.Kill
+			r.Plan[i].takeKillForControl()
 		}
 	}
 	return r, err

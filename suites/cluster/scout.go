@@ -39,22 +39,18 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	addr, dial := s.reach(g.scope.Namespace, up[0], scout.HostPort)
 	// The scout's samples stand in the timeline, because the ledger has its
 	// requests too; no check reads its streams.
-	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, func(r timeline.Record, offset time.Duration) {
+	take := func(r timeline.Record, offset time.Duration) {
 		g.sink.Emit(r, offset)
 		if r.Sample != nil {
 			seen.note(*r.Sample, g.reached(*r.Sample))
 		}
-	}, func(error) {})
+	}
+	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, take, func(error) {})
 	if err != nil {
 		return err
 	}
 	// They end with the scenario, whatever becomes of the waiting below.
-	looks := load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) {
-		g.sink.Emit(r, 0)
-		if r.Sample != nil {
-			seen.note(*r.Sample, g.reached(*r.Sample))
-		}
-	})
+	looks := load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { take(r, 0) })
 	wanted := map[string]int{} // pods to be reached, by stream
 	for _, v := range g.views() {
 		path := load.Path(v)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -184,39 +185,34 @@ func (g *ground) tellSubject(made deploy.Installed) {
 
 // fronts says which pod stood between a client and the one that answered it.
 type fronts struct {
-	mu         sync.Mutex
-	deployment string            // the system's; "" before it is installed
-	ours       map[string]bool   // its pods, by UID
-	at         map[string]string // their UID, by IP
+	mu   sync.Mutex
+	pods *assertions.Addresses // the system's; nil before it is installed
 }
 
 // expect says of which Deployment the pods are.
 func (f *fronts) expect(deployment string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.deployment, f.ours, f.at = deployment, map[string]bool{}, map[string]string{}
+	f.pods = assertions.NewAddresses(deployment)
 }
 
 // note takes what the watch shows of a pod.
 func (f *fronts) note(e timeline.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.deployment == "" {
-		return
-	}
-	if assertions.OwnedBy(e.Attrs["owner"], f.deployment) {
-		f.ours[e.Subject] = true
-	}
-	if ip := e.Attrs["ip"]; ip != "" && f.ours[e.Subject] {
-		f.at[ip] = e.Subject
+	if f.pods != nil {
+		f.pods.Note(e)
 	}
 }
 
-// of is the pod at an address; "" where it is nobody's that we know.
+// of is the pod that has an address now; "" where it is nobody's that we know.
 func (f *fronts) of(ip string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.at[ip]
+	if f.pods == nil {
+		return ""
+	}
+	return f.pods.Of(ip, math.MaxInt64)
 }
 
 // reached is the pod that a client reached: behind a gateway the answer names a backend, and

@@ -18,21 +18,14 @@ import (
 // frontBudget is how long the instances may take to be healthy for it.
 const frontBudget = 30 * time.Second
 
-// front is a load balancer before the system, as a cloud has one: it asks each
-// instance for its health, and hears of nothing else.
-type front struct {
-	*balancer.Balancer
-}
-
-// balance starts the load balancer, where traffic goes through one, and waits
-// until it has found all instances healthy.
+// balance starts a load balancer before the system, as a cloud has one, where traffic goes
+// through one: it asks each instance for its health, and hears of nothing else. It waits until
+// that has found all instances healthy.
 func (g *ground) balance(ctx context.Context) error {
 	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
 		return nil
 	}
-	f := new(front)
-	var err error
-	f.Balancer, err = balancer.New(balancer.Config{
+	f, err := balancer.New(balancer.Config{
 		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold, Chosen: g.chose(timeline.ByBalancer),
 		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 	})

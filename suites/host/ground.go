@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/balancer"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
@@ -64,7 +65,7 @@ type ground struct {
 	press  *host.Pressure // closed-loop load beside the flows; nil: none
 
 	mu sync.Mutex
-	lb *front // nil where no traffic goes through one
+	lb *balancer.Balancer // nil where no traffic goes through one
 }
 
 func (g *ground) open(ctx context.Context) error {
