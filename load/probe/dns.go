@@ -62,7 +62,9 @@ func (q *inquiry) message(id uint16) []byte {
 // would ask again where no answer comes, and hide what is looked for here.
 func (s *stream) lookup(ctx context.Context, a *attempt) {
 	a.Phase = timeline.PhaseDial
-	c, err := (&net.Dialer{}).DialUDP(ctx, "udp", netip.AddrPort{}, s.addr)
+	c, err := apart(s.addr, func() (*net.UDPConn, error) {
+		return (&net.Dialer{}).DialUDP(ctx, "udp", netip.AddrPort{}, s.addr)
+	})
 	if err != nil {
 		a.fail(dialOutcome(err), err)
 		return
@@ -97,6 +99,21 @@ func (s *stream) lookup(ctx context.Context, a *attempt) {
 	a.First = timeline.Monotonic()
 	a.Phase = timeline.PhaseBody
 	a.answered(id, answer[:n])
+}
+
+// apart dials until the socket is not connected to itself. Where nobody holds
+// the port of a server on this machine, the kernel may give it to the socket
+// that is to ask there, which then hears its own query: a server that has gone
+// would look as one that answers badly. (Go's own Dial does this for TCP.)
+func apart(server netip.AddrPort, dial func() (*net.UDPConn, error)) (*net.UDPConn, error) {
+	for {
+		c, err := dial()
+		if err != nil || c.LocalAddr().(*net.UDPAddr).AddrPort() != server {
+			return c, err
+		}
+		// It holds the port until the next has another.
+		defer c.Close()
+	}
 }
 
 // answered judges the answer to a lookup, and ends the attempt.

@@ -228,3 +228,29 @@ func TestLookupRefused(t *testing.T) {
 		want{outcome: timeline.Refused, phase: timeline.PhaseFirstByte}.check(t, x)
 	}
 }
+
+// A socket that was given the port it asks at would answer itself.
+func TestLookupIsApart(t *testing.T) {
+	noLeaks(t)
+	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := gone.LocalAddr().(*net.UDPAddr)
+	_ = gone.Close()
+	dials := 0
+	c, err := apart(server.AddrPort(), func() (*net.UDPConn, error) {
+		dials++
+		if dials == 1 {
+			return net.DialUDP("udp", server, server)
+		}
+		return net.DialUDP("udp", nil, server)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if dials != 2 || c.LocalAddr().String() == server.String() {
+		t.Errorf("%d dials, connected from %v to %v", dials, c.LocalAddr(), server)
+	}
+}
