@@ -73,8 +73,8 @@ func (c Config) unbroken(f spec.Fault) string {
 		return "it breaks the suite's own reference, which a system of others is not"
 	case c.System != nil && (app || network) && !gate:
 		return "it breaks what the reference gateway is not: leave the system out"
-	case c.Stage != StageHost && c.System == nil && gate && !app:
-		return "it breaks the reference gateway, which is not there: put it up with --system systems/reference-gateway.yaml, or use stage host"
+	case c.Stage == StageCluster && gate && !app:
+		return "it breaks the reference gateway, which is not put up there: use stage kind, or stage host"
 	}
 	return ""
 }

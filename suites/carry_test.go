@@ -25,13 +25,15 @@ func TestRefusedAsNobodyCarriesIt(t *testing.T) {
 		cfg  Config
 		want string // part of the error; "" for none
 	}{
-		"a gateway's behaviour":             {Config{Stage: StageKind, Behaviours: []string{"h2.goaway"}}, "stage kind can't carry h2.goaway: it is about a gateway: put one up with --system"},
+		"a gateway's behaviour":             {Config{Stage: StageKind, Behaviours: []string{"h2.goaway"}}, ""},
+		"the same where nodes are not ours": {Config{Stage: StageCluster, Behaviours: []string{"h2.goaway"}}, "stage cluster can't carry h2.goaway: it is about a gateway"},
 		"the same with a gateway":           {Config{Stage: StageKind, Behaviours: []string{"h2.goaway"}, System: gate}, ""},
 		"beside one that it carries":        {Config{Stage: StageKind, Behaviours: []string{"h2.goaway", "pod.inflight-completes"}}, ""},
 		"a cluster's on a host":             {Config{Stage: StageHost, Behaviours: []string{"pod.node-shutdown"}}, "stage host can't carry pod.node-shutdown"},
 		"nodes that are not ours":           {Config{Stage: StageCluster, Behaviours: []string{"rollout.control-plane-down"}}, "on clusters that it made only"},
 		"a fault of the app":                {Config{Stage: StageKind, Fault: "exit-on-sigterm"}, ""},
-		"a gateway's fault without one":     {Config{Stage: StageKind, Fault: "no-goaway"}, "fault no-goaway on stage kind: it breaks the reference gateway, which is not there"},
+		"a gateway's fault":                 {Config{Stage: StageKind, Fault: "no-goaway"}, ""},
+		"the same in clusters of others":    {Config{Stage: StageCluster, Fault: "no-goaway"}, "fault no-goaway on stage cluster: it breaks the reference gateway, which is not put up there"},
 		"a gateway's fault with one":        {Config{Stage: StageKind, Fault: "no-goaway", System: gate}, ""},
 		"a gateway's fault on a host":       {Config{Stage: StageHost, Fault: "no-goaway"}, ""},
 		"a fault of a system of others":     {Config{Stage: StageHost, Fault: "no-goaway", System: &theirs}, "which a system of others is not"},

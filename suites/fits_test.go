@@ -16,14 +16,19 @@ import (
 // carrying is a cluster that carries all that a system claims, and records nothing.
 type carrying struct {
 	behaviour.Stage
-	sys *system.System
+	sys  *system.System // nil: the reference
+	gate *system.System // the reference's
 }
 
 func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
-	if why := cluster.Lacks(b, c.sys, true, true); why != "" || c.sys == nil {
+	sys := c.sys
+	if sys == nil && b.Topology.Role == system.Gateway {
+		sys = c.gate
+	}
+	if why := cluster.Lacks(b, c.sys, true, true); why != "" || sys == nil {
 		return b, why
 	}
-	return behaviour.Fit(b, c.sys)
+	return behaviour.Fit(b, sys)
 }
 
 // TestRecordingsFitTheMachine: on two cores no recording takes more than the share of them
@@ -39,15 +44,15 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		// controls and all are how many recordings that takes.
 		controls, all int
 	}{
-		"app":                 {nil, 1.0, 2, 16},
+		"app and gateway":     {nil, 1.0, 2, 16},
 		"gateway":             {gateway, 1.0, 2, 17},
-		"app, one core":       {nil, 0.4, 4, 26},
+		"both, one core":      {nil, 0.4, 4, 26},
 		"gateway, many cores": {gateway, 8, 1, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			price := behaviour.OnCluster
 			price.Share, price.Standing = tc.most/float64(runtime.NumCPU()), 0
-			stage := carrying{sys: tc.sys}
+			stage := carrying{sys: tc.sys, gate: gateway}
 			r, err := behaviour.NewRecorder(behaviour.Config{
 				Stage: stage, Price: price, Selected: behaviour.Catalogue(),
 				How: behaviour.How{Press: behaviour.Pressing{HTTP1: true, Cores: 2}},

@@ -21,6 +21,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -61,9 +62,9 @@ type Judge struct {
 
 	mu   sync.Mutex
 	read map[string]reading
-	// blind is what the control, which is recorded first, says of all; nil: it is not
+	// blind is what the controls, which are recorded first, say of all; nil: they are not
 	// over yet.
-	blind func(stream string) string
+	blind blindness
 }
 
 // reading is a recording, or why it can't be read.
@@ -203,37 +204,63 @@ type judgement struct {
 // evidence about the system.
 func (j *judgement) ofMatrix(r recording) bool { return r.meta.Scenario.Fault != j.fault }
 
-// blind are the streams that the control did not see a death on, and why.
-// Without a recorded control every stream is blind.
-func (j *judgement) blind() func(stream string) string {
-	seen := map[string]int{}
-	why := "no control was recorded: nobody knows whether this stream can see a death"
+// blindness says why a stream to who has a role would not see a loss; "" where it would.
+type blindness func(role system.Role, stream string) string
+
+// blind says it by what the controls saw of a death. Without a recorded control every
+// stream is blind.
+func (j *judgement) blind() blindness {
+	type sight struct {
+		seen map[string]int
+		why  string
+	}
+	controls := map[system.Role]*sight{}
 	for _, r := range j.recs {
-		if !r.meta.Scenario.Control || !r.recorded || j.ofMatrix(r) {
+		if !r.meta.Scenario.Control || j.ofMatrix(r) {
+			continue
+		}
+		role := r.meta.Scenario.Topology.Role
+		if controls[role] == nil {
+			controls[role] = &sight{seen: map[string]int{}, why: uncontrolled}
+		}
+		c := controls[role]
+		if !r.recorded {
 			continue
 		}
 		if d := r.doubt(); d != "" {
-			why = "the control proves nothing: " + d
+			c.why = "the control proves nothing: " + d
 			continue
 		}
 		for k, n := range assertions.Sighted(r.scene) {
-			seen[k] += n
+			c.seen[k] += n
 		}
-		why = "the control killed pods, and this stream did not see it: it would not see a loss either"
+		c.why = "the control killed pods, and this stream did not see it: it would not see a loss either"
 	}
-	return func(stream string) string {
+	return func(role system.Role, stream string) string {
+		c := controls[role]
+		if c == nil && len(controls) == 1 {
+			// Before 2026-11-25 a run had one control for all, which killed gateways.
+			for _, c = range controls {
+			}
+		}
+		if c == nil {
+			return stream + ": " + uncontrolled
+		}
 		// Short requests were there themselves, beside those that stood in.
-		_, there := seen[stream]
+		_, there := c.seen[stream]
 		there = there || assertions.Long(stream)
-		if there && seen[assertions.StandIn(stream)] > 0 {
+		if there && c.seen[assertions.StandIn(stream)] > 0 {
 			return ""
 		}
-		if seen[stream] > 0 {
+		if c.seen[stream] > 0 {
 			return ""
 		}
-		return stream + ": " + why
+		return stream + ": " + c.why
 	}
 }
+
+// uncontrolled is why every stream is blind where nothing was killed.
+const uncontrolled = "no control was recorded: nobody knows whether this stream can see a death"
 
 // doubt says why a recording can't carry a Pass; "" when it can.
 func (r recording) doubt() string {
@@ -336,7 +363,7 @@ func baseline(c assertions.Case) (failed, of int) {
 }
 
 // judge puts one behaviour's checks to its recording.
-func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behaviour {
+func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 	out := entry(b)
 	out.Scenario, out.Recorded = r.meta.Scenario.Name, r.recorded
 	if !r.recorded {
@@ -387,23 +414,23 @@ func (r recording) judge(b Behaviour, blind func(string) string) v1alpha1.Behavi
 	if r.meta.Scenario.Control {
 		return out
 	}
-	var blindness []string
+	var unseen []string
 	for _, p := range b.Traffic {
 		if !p.Sights() {
 			continue
 		}
-		if why := blind(p.Key()); why != "" {
-			blindness = append(blindness, why)
+		if why := blind(r.meta.Scenario.Topology.Role, p.Key()); why != "" {
+			unseen = append(unseen, why)
 		}
 	}
 	// A stream that was absent, or fell silent, saw nothing either.
 	for _, p := range b.Traffic {
 		if why := assertions.Silence(r.scene, p.Key(), p.Rate); why != "" {
-			blindness = append(blindness, why)
+			unseen = append(unseen, why)
 		}
 	}
-	if len(blindness) > 0 && verdict == spec.Pass {
-		out.Verdict, out.Reason = spec.Inconclusive, some(blindness)
+	if len(unseen) > 0 && verdict == spec.Pass {
+		out.Verdict, out.Reason = spec.Inconclusive, some(unseen)
 	}
 	return out
 }
@@ -466,7 +493,7 @@ func entry(b Behaviour) v1alpha1.Behaviour {
 }
 
 // judge judges all behaviours of one recording.
-func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Behaviour, error) {
+func (j *judgement) judge(r recording, blind blindness) ([]v1alpha1.Behaviour, error) {
 	var out []v1alpha1.Behaviour
 	for _, id := range r.meta.Scenario.Behaviours {
 		b, ok := Find(id)
@@ -479,7 +506,7 @@ func (j *judgement) judge(r recording, blind func(string) string) ([]v1alpha1.Be
 }
 
 // verdicts judges every behaviour of every recording, in order of the IDs.
-func (j *judgement) verdicts(blind func(string) string) ([]v1alpha1.Behaviour, error) {
+func (j *judgement) verdicts(blind blindness) ([]v1alpha1.Behaviour, error) {
 	judged := make([][]v1alpha1.Behaviour, len(j.recs))
 	err := eachOf(len(j.recs), runtime.GOMAXPROCS(0), func(i int) (err error) {
 		if !j.ofMatrix(j.recs[i]) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -322,17 +323,17 @@ func TestAControlOfTheMatrixIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := kill.Traffic[0].Key()
-	if why := (&judgement{recs: []recording{r}}).blind()(stream); why != "" {
+	if why := (&judgement{recs: []recording{r}}).blind()("", stream); why != "" {
 		t.Errorf("the run's own control: %s", why)
 	}
 	// A short request has to have been there, beside what stands in for it.
 	slow := timeline.Sample{Stream: "service/http1/reused/slow/2s", ID: "slow", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseBody}
 	r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, slow)
-	if why := (&judgement{recs: []recording{r}}).blind()("service/http1/reused/get"); why == "" {
+	if why := (&judgement{recs: []recording{r}}).blind()("", "service/http1/reused/get"); why == "" {
 		t.Error("a stream that was not there is not blind")
 	}
 	r.meta.Scenario.Fault = DeafClients
-	if why := (&judgement{recs: []recording{r}}).blind()(stream); !strings.Contains(why, "no control was recorded") {
+	if why := (&judgement{recs: []recording{r}}).blind()("", stream); !strings.Contains(why, "no control was recorded") {
 		t.Errorf("a control under a fault: %q", why)
 	}
 }
@@ -433,7 +434,7 @@ func TestTooFewToJudge(t *testing.T) {
 		for _, verdict := range []spec.Verdict{spec.Inconclusive, spec.Pass} {
 			b := sample("a.a")
 			b.Checks = says(spec.Finding{Verdict: verdict, Actual: "too little"})
-			got := r.judge(b, func(string) string { return "" }).Reason
+			got := r.judge(b, func(system.Role, string) string { return "" }).Reason
 			if want := tc.want != "" && verdict == spec.Inconclusive; want != strings.HasPrefix(got, tc.want) && want || !want && strings.Contains(got, "this takes") {
 				t.Errorf("%s, %s: %q, want %q", tc.name, verdict, got, tc.want)
 			}

@@ -154,11 +154,11 @@ func TestASplitControl(t *testing.T) {
 	}
 	blind := recorded(t, dir, parts...).blind()
 	for _, p := range []load.Protocol{load.HTTP1, load.H2C} {
-		if why := blind(stream(p).Key()); why != "" {
+		if why := blind("", stream(p).Key()); why != "" {
 			t.Error(why)
 		}
 	}
-	if why := blind(stream(load.TLS1).Key()); why == "" {
+	if why := blind("", stream(load.TLS1).Key()); why == "" {
 		t.Error("a stream that no part of the control had sees deaths")
 	}
 	got := merged([]v1alpha1.Behaviour{

@@ -17,7 +17,7 @@ import (
 // matrix judges the recordings that were broken on purpose, and holds them
 // against what was written down of each fault. It is nil for a run that is
 // about the system.
-func (j *judgement) matrix(run Run, blind func(string) string) (*v1alpha1.Matrix, error) {
+func (j *judgement) matrix(run Run, blind blindness) (*v1alpha1.Matrix, error) {
 	if run.Matrix == NoMatrix {
 		return nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -83,9 +84,7 @@ func (s Scenario) Stream(name string, p load.Profile, addr, place string) load.S
 }
 
 // Fold folds behaviours into scenarios, in the order in which they are best
-// recorded. With isolate each behaviour is recorded apart. The control takes
-// the union of everybody's traffic, because a blind stream makes its
-// behaviours Inconclusive.
+// recorded. With isolate each behaviour is recorded apart.
 func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	type key struct {
 		t Topology
@@ -112,8 +111,8 @@ func Fold(selected []Behaviour, fault spec.Fault, isolate bool) []Scenario {
 	for _, k := range order {
 		s := *byKey[k]
 		if s.Control {
-			s.Topology.Role = role(selected)
-			s.Traffic = sightings(s.Traffic, selected)
+			out = append(out, s.controls(selected)...)
+			continue
 		}
 		out = append(out, s.finished())
 	}
@@ -141,15 +140,27 @@ func (s *Scenario) fit(b Behaviour) {
 	s.Fitted[b.ID] = b.Traffic
 }
 
-// role is what the control kills: a gateway where any behaviour is about one,
-// because it alone speaks all that the run's clients do.
-func role(selected []Behaviour) system.Role {
+// controls are the control for each role that the selected behaviours are about: it kills
+// what they end, under the union of their traffic, because a blind stream makes its
+// behaviours Inconclusive.
+func (s Scenario) controls(selected []Behaviour) []Scenario {
+	of := map[system.Role][]Behaviour{}
 	for _, b := range selected {
-		if b.Topology.Role != "" {
-			return b.Topology.Role
+		if b.Level != spec.Control {
+			of[b.Topology.Role] = append(of[b.Topology.Role], b)
 		}
 	}
-	return ""
+	if len(of) == 0 {
+		of[s.Topology.Role] = nil
+	}
+	var out []Scenario
+	for _, role := range slices.Sorted(maps.Keys(of)) {
+		one := s
+		one.Topology.Role = role
+		one.Traffic = sightings(s.Traffic, of[role])
+		out = append(out, one.finished())
+	}
+	return out
 }
 
 // finished fills in what follows from the rest.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -119,7 +120,7 @@ func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoi
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := r.judge(b, func(string) string { return "" })
+	got := r.judge(b, func(system.Role, string) string { return "" })
 	return got.Verdict, got.Reason
 }
 

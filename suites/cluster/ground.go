@@ -25,6 +25,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/observe"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/probe"
@@ -42,6 +43,7 @@ type ground struct {
 	scenario behaviour.Scenario
 	sink     *behaviour.Sink
 	port     int32
+	system   *system.System // what stands before backends; nil: nothing does
 
 	probe    *agent
 	scout    *agent

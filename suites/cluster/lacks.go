@@ -15,10 +15,11 @@ import (
 )
 
 // Lacks says what keeps a cluster from carrying a behaviour, as far as that is known
-// before there is one; "" for nothing. sys is what is tested, nil the reference app.
+// before there is one; "" for nothing. sys is what is tested, nil the reference: the app,
+// and the gateway for what is about one.
 // ours: the suite makes the cluster; reachable: its nodes can be dialled from here.
 func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) string {
-	if why := lackOfRole(b, sys); why != "" {
+	if why := lackOfRole(b, sys, ours); why != "" {
 		return why
 	}
 	if b.Disrupt.NodeWide() && !ours {
@@ -31,13 +32,13 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) stri
 }
 
 // lackOfRole says why what is under test can't be put to a behaviour in a cluster.
-func lackOfRole(b behaviour.Behaviour, sys *system.System) string {
+func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	t := b.Topology
 	switch {
-	case sys == nil && t.Role != "":
-		return fmt.Sprintf("it is about a %s: put one up with --system (systems/reference-gateway.yaml is the suite's own), or use --stage host", t.Role)
-	case sys == nil:
+	case sys == nil && t.Role == "":
 		return ""
+	case sys == nil && !ours:
+		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
 	case t.Behind:
 		return "it ends the backends, each of which has to come back at its old address, and pods get new ones: use --stage host"
 	case strings.HasPrefix(b.ID, "endpoints."):
@@ -56,6 +57,9 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System) string {
 		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
 	case b.Disrupt.Kind == disrupt.Intrude, slices.Contains(b.Needs, spec.LBHealth):
 		return "it asks each instance for its health as a load balancer does, or tries its admin port, which this version does on the host only: use --stage host"
+	}
+	if sys == nil {
+		return "" // the reference claims everything
 	}
 	for _, need := range b.Needs {
 		if slices.Contains(system.Features(), need) {

@@ -32,6 +32,7 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // Budgets of the stage. None is normative.
@@ -81,7 +82,7 @@ type Config struct {
 	Reachable bool
 	// Nodes runs commands on the nodes, where the suite made them.
 	Nodes disrupt.NodeShell
-	// System is what is tested; nil: the reference app.
+	// System is what is tested; nil: the reference, its app and its gateway.
 	System *system.System
 	// Rendered is the folder for the system's rendered configuration, a folder for each
 	// recording; empty: nowhere.
@@ -96,6 +97,7 @@ type Stage struct {
 	client control.Credentials
 	server control.Credentials
 	router *router
+	gate   *system.System // the reference's
 	shared deploy.Scope
 	// backstage are the witnesses by node, or the one collector under "".
 	backstage map[string]*agent
@@ -123,6 +125,9 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 		return nil, fmt.Errorf("a client for the cluster: %w", err)
 	}
 	s := &Stage{cfg: cfg, cs: cs, router: newRouter(), backstage: map[string]*agent{}}
+	if s.gate, err = systems.Gateway(); err != nil {
+		return nil, err
+	}
 	if s.auth, err = control.NewAuthority(); err != nil {
 		return nil, err
 	}
@@ -347,10 +352,20 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 	why := s.lack(b)
-	if why != "" || s.cfg.System == nil {
+	sys := s.system(b.Topology)
+	if why != "" || sys == nil {
 		return b, why
 	}
-	return behaviour.Fit(b, s.cfg.System)
+	return behaviour.Fit(b, sys)
+}
+
+// system is what stands in front of the backends that a scenario asks; nil: the reference
+// app is asked itself.
+func (s *Stage) system(t behaviour.Topology) *system.System {
+	if s.cfg.System == nil && t.Role == system.Gateway {
+		return s.gate
+	}
+	return s.cfg.System
 }
 
 // lack says why the stage can't carry a behaviour; "" if it can.
@@ -441,7 +456,9 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	s.opened++
 	n := s.opened
 	s.mu.Unlock()
-	g := &ground{stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n)}
+	g := &ground{
+		stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n), system: s.system(sc.Topology),
+	}
 	return g, g.open(ctx)
 }
 

@@ -96,7 +96,7 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the backends: %w", err)
 	}
-	sys := g.stage.cfg.System
+	sys := g.system
 	place := g.place(svc.Spec.ClusterIP)
 	cert, err := g.stage.auth.Server(serverName)
 	if err != nil {
@@ -138,7 +138,7 @@ func (g *ground) install(ctx context.Context) error {
 
 // place is where the system's pods stand.
 func (g *ground) place(backend string) system.Place {
-	t, sys := g.scenario.Topology, g.stage.cfg.System
+	t, sys := g.scenario.Topology, g.system
 	all := "0.0.0.0"
 	if strings.Contains(backend, ":") {
 		all = "::"
@@ -225,7 +225,7 @@ func (g *ground) reached(s timeline.Sample) string {
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool { return g.stage.cfg.System != nil }
+func (g *ground) gates() bool { return g.system != nil }
 
 // looks is what a scout asks for on a path.
 func (g *ground) looks(path load.Path) load.Profile {
