@@ -22,7 +22,7 @@ GO    ?= go
 cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY) $(if $(IP),--ip $(IP))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance conformance-full test rejudged race meta meta-full up down cleanup node-image generate verify lint actions bench bench-peers build bin/lastcall
+.PHONY: help engine conformance conformance-full test test-unraced rejudged race meta meta-full up down cleanup node-image generate verify lint actions bench bench-peers build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,12 +73,18 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 test: ## the project's own tests
 	$(GO) test -short -p 1 ./...
 
+# What is concurrent: race has it.
+raced = ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
+
+test-unraced: ## the tests that race does not run
+	$(GO) test -short -p 1 $$($(GO) list ./... | grep -vxF "$$($(GO) list $(raced))")
+
 rejudged: ## judge the kept recordings again, and compare with what was said of them
 	$(GO) test -count=1 ./suites/rejudged
 
 # One package at a time: many of the tests are about time.
 race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
-	$(GO) test -race -p 1 ./load/... ./assertions/... ./fixtures/... ./suites/behaviour/...
+	$(GO) test -race -p 1 $(raced)
 
 # What each fault must do stands in suites/meta/expected, written before the
 # first run with it.

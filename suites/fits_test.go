@@ -44,9 +44,9 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		// controls and all are how many recordings that takes.
 		controls, all int
 	}{
-		"app and gateway":     {nil, 1.0, 2, 16},
+		"app and gateway":     {nil, 1.0, 4, 27},
 		"gateway":             {gateway, 1.0, 2, 17},
-		"both, one core":      {nil, 0.4, 4, 26},
+		"both, one core":      {nil, 0.4, 9, 51},
 		"gateway, many cores": {gateway, 8, 1, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,13 +68,14 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 					t.Errorf("two recordings are called %s", s.Name)
 				}
 				names[s.Name] = true
-				if s.Cost > tc.most+0.001 && s.Lowered != 0.85 {
+				// Costs are rounded to 0.01 of a core before they are weighed, by 2 at most.
+				if s.Cost > tc.most+0.011 && s.Lowered != 0.85 {
 					t.Errorf("%s takes %.2f cores of %.2f", s.Name, s.Cost, tc.most)
 				}
 				if s.Control {
 					controls++
 					for _, p := range s.Traffic {
-						control[p.Key()] = true
+						control[string(s.Topology.Role)+p.Key()] = true
 					}
 					continue
 				}
@@ -94,8 +95,8 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 					t.Errorf("%s is recorded %d times", b.ID, in[b.ID])
 				} else if why == "" {
 					for _, p := range fit.Traffic {
-						if p.Sights() && p.Takes == 0 && !control[p.Key()] {
-							t.Errorf("no control has stream %s of %s", p.Key(), b.ID)
+						if p.Sights() && p.Takes == 0 && !control[string(fit.Topology.Role)+p.Key()] {
+							t.Errorf("no control of its role has stream %s of %s", p.Key(), b.ID)
 						}
 					}
 				}

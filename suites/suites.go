@@ -47,8 +47,8 @@ const specLog = "ginkgo.log"
 type Config struct {
 	// Stage is where: kind, cluster or host.
 	Stage string
-	// System is what is tested on stages host and kind; nil: the reference, of which
-	// kind has the app.
+	// System is what is tested on stages host and kind; nil: the reference, its app and
+	// its gateway.
 	System *system.System
 	// Agent is the command of the reference components on stage host; empty:
 	// it is built.

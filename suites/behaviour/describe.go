@@ -275,6 +275,7 @@ func (r recording) controls() []v1alpha1.Control {
 		return out
 	}
 	seen := assertions.Sighted(r.scene)
+	killed := string(cmp.Or(r.meta.Scenario.Topology.Role, system.App))
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		c := v1alpha1.Control{Name: "abrupt-kill", Client: key, Failed: seen[key], Verdict: spec.Pass}
 		c.Path, _, _ = strings.Cut(key, "/")
@@ -283,7 +284,7 @@ func (r recording) controls() []v1alpha1.Control {
 		case seen[in] > 0:
 			c.Reason = "nothing of it was in flight; " + in + " of the same client saw it"
 		default:
-			c.Verdict, c.Reason = spec.Inconclusive, "this stream saw no failure within P of a SIGKILL"
+			c.Verdict, c.Reason = spec.Inconclusive, "this stream saw no failure within P of a SIGKILL of the "+killed
 		}
 		out = append(out, c)
 	}

@@ -239,9 +239,8 @@ func (j *judgement) blind() blindness {
 	return func(role system.Role, stream string) string {
 		c := controls[role]
 		if c == nil && len(controls) == 1 {
-			// Before 2026-11-25 a run had one control for all, which killed gateways.
-			for _, c = range controls {
-			}
+			// Before 2026-11-25 a run had one control for all.
+			c = slices.Collect(maps.Values(controls))[0]
 		}
 		if c == nil {
 			return stream + ": " + uncontrolled

@@ -310,6 +310,34 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	}
 }
 
+// What a control saw of who it killed says nothing of another role's streams, but where a run
+// has no other: before 2026-11-25 one control was for all.
+func TestAControlIsOfItsRole(t *testing.T) {
+	kill := sample("a.kill")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	dir := t.TempDir()
+	control := Fold([]Behaviour{kill}, "", false)[0]
+	tape(t, dir, control, nil)
+	app, err := readRecording(dir, control, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := app
+	gate.meta.Scenario.Topology.Role = system.Gateway
+	gate.recorded = false
+	stream := kill.Traffic[0].Key()
+	both := (&judgement{recs: []recording{app, gate}}).blind()
+	if why := both("", stream); why != "" {
+		t.Error(why)
+	}
+	if why := both(system.Gateway, stream); !strings.Contains(why, "no control was recorded") {
+		t.Errorf("a gateway's: %q", why)
+	}
+	if why := (&judgement{recs: []recording{app}}).blind()(system.Gateway, stream); why != "" {
+		t.Errorf("the only one: %s", why)
+	}
+}
+
 // The control of a matrix's row is of a broken component, and shows nothing of the run's own
 // clients.
 func TestAControlOfTheMatrixIsNone(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -79,6 +80,41 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 		if first := Fold([]Behaviour{a, b, c, kill}, fault, false)[0]; !first.Control {
 			t.Errorf("under fault %q the first is %s, and not the control", fault, first.Name)
 		}
+	}
+}
+
+// Each role that behaviours are about has a control of its own: it kills what they end, under
+// their traffic and no other's.
+func TestAControlForEachRole(t *testing.T) {
+	app, gate, kill := sample("a.app"), sample("a.gate"), sample("a.kill")
+	kill.Disrupt, kill.Level = KillEach, spec.Control
+	gate.Topology.Role = system.Gateway
+	gate.Traffic = []load.Profile{{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 5}}
+	controls := func(of ...Behaviour) (out []Scenario) {
+		for _, s := range Fold(append(of, kill), "", false) {
+			if s.Control {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	has := func(s Scenario) bool {
+		return slices.ContainsFunc(s.Traffic, func(p load.Profile) bool { return p.Key() == gate.Traffic[0].Key() })
+	}
+	both := controls(app, gate)
+	if len(both) != 2 || both[0].Name == both[1].Name {
+		t.Fatalf("%+v", both)
+	}
+	for _, s := range both {
+		if has(s) != (s.Topology.Role == system.Gateway) || !slices.Equal(s.Behaviours, []string{"a.kill"}) {
+			t.Errorf("%+v", s)
+		}
+	}
+	if only := controls(gate); len(only) != 1 || only[0].Topology.Role != system.Gateway {
+		t.Errorf("of a gateway alone: %+v", only)
+	}
+	if none := controls(); len(none) != 1 || none[0].Topology.Role != kill.Topology.Role {
+		t.Errorf("alone: %+v", none)
 	}
 }
 

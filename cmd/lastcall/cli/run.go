@@ -87,10 +87,10 @@ cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
 its own. With --stage host no cluster is needed, no container engine and no root,
 which would add nothing: what is ended are processes on this machine.
 
-On a cluster, the app that is ended is the suite's own: what is judged is the
-cluster around it. On the host it is the suite's reference. With --system FILE
-(see lastcall system --help) it is your own system, as processes on the host, or
-with --stage kind as the pods of its manifests.
+What is ended is the suite's own reference: its app and its gateway, on a cluster
+that the suite did not make the app alone. There, what is judged is the cluster
+around it. With --system FILE (see lastcall system --help) it is your own system,
+as processes on the host, or with --stage kind as the pods of its manifests.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once. SIGTERM does the same, and so
