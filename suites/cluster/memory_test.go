@@ -39,7 +39,7 @@ func TestOwnKill(t *testing.T) {
 		"what is said of it is no end":     {nil, timeline.Event{Kind: timeline.PodSeen, Name: "probe"}, ""},
 		"a pod of nobody's with that name": {nil, ended("backend-abc-x", oom, "512Mi"), ""},
 	} {
-		g := &ground{stage: &Stage{cfg: Config{System: tc.sys}}}
+		g := &ground{system: tc.sys}
 		if got := g.ownKill(tc.e); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
