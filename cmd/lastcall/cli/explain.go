@@ -69,7 +69,7 @@ func explain(b behaviour.Behaviour) string {
 	tested := s.String()
 	s.Reset()
 	f("\nSee it fail\n")
-	where := "" // the default is a cluster, with the app
+	where := "" // a gateway needs no cluster to be seen failing
 	if b.Topology.Role != "" {
 		where = " --stage host"
 	}
