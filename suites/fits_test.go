@@ -68,8 +68,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 					t.Errorf("two recordings are called %s", s.Name)
 				}
 				names[s.Name] = true
-				// Costs are rounded to 0.01 of a core before they are weighed, by 2 at most.
-				if s.Cost > tc.most+0.011 && s.Lowered != 0.85 {
+				if s.Cost > tc.most+0.001 && s.Lowered != 0.85 {
 					t.Errorf("%s takes %.2f cores of %.2f", s.Name, s.Cost, tc.most)
 				}
 				if s.Control {

@@ -310,22 +310,28 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 	}
 }
 
-// What a control saw of who it killed says nothing of another role's streams, but where a run
-// has no other: before 2026-11-25 one control was for all.
-func TestAControlIsOfItsRole(t *testing.T) {
+// controlled is a control that was recorded, and a stream that sees deaths in it.
+func controlled(t *testing.T) (_ recording, stream string) {
+	t.Helper()
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	dir := t.TempDir()
 	control := Fold([]Behaviour{kill}, "", false)[0]
 	tape(t, dir, control, nil)
-	app, err := readRecording(dir, control, 3*time.Second)
+	r, err := readRecording(dir, control, 3*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, kill.Traffic[0].Key()
+}
+
+// What a control saw of who it killed says nothing of another role's streams, but where a run
+// has no other: before 2026-11-25 one control was for all.
+func TestAControlIsOfItsRole(t *testing.T) {
+	app, stream := controlled(t)
 	gate := app
 	gate.meta.Scenario.Topology.Role = system.Gateway
 	gate.recorded = false
-	stream := kill.Traffic[0].Key()
 	both := (&judgement{recs: []recording{app, gate}}).blind()
 	if why := both("", stream); why != "" {
 		t.Error(why)
@@ -341,16 +347,7 @@ func TestAControlIsOfItsRole(t *testing.T) {
 // The control of a matrix's row is of a broken component, and shows nothing of the run's own
 // clients.
 func TestAControlOfTheMatrixIsNone(t *testing.T) {
-	kill := sample("a.kill")
-	kill.Disrupt, kill.Level = KillEach, spec.Control
-	dir := t.TempDir()
-	control := Fold([]Behaviour{kill}, "", false)[0]
-	tape(t, dir, control, nil)
-	r, err := readRecording(dir, control, 3*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream := kill.Traffic[0].Key()
+	r, stream := controlled(t)
 	if why := (&judgement{recs: []recording{r}}).blind()("", stream); why != "" {
 		t.Errorf("the run's own control: %s", why)
 	}

@@ -55,7 +55,7 @@ func Plan(selected []Behaviour, how How) []Scenario {
 	return plan
 }
 
-// healthyControl is the control that answers for all streams of the selected.
+// healthyControl are the controls that answer for all streams of the selected.
 func healthyControl(selected []Behaviour) []Scenario {
 	all := Fold(selected, "", false)
 	return slices.DeleteFunc(all, func(s Scenario) bool { return !s.Control })

@@ -129,6 +129,16 @@ func (p Price) lowered(s Scenario, of []Behaviour) Scenario {
 	still.Traffic = nil
 	rest := p.priced(still).Cost // what the rates don't change
 	share := max(leastShare, math.Floor(100*(p.cores()-rest)/(s.Cost-rest))/100)
+	one := p.at(share, s, of)
+	for share > leastShare && !p.fits(one) { // costs are rounded
+		share = max(leastShare, math.Round(100*share-1)/100)
+		one = p.at(share, s, of)
+	}
+	return one
+}
+
+// at is a scenario at a share of its rates.
+func (p Price) at(share float64, s Scenario, of []Behaviour) Scenario {
 	slower := func(ps []load.Profile) []load.Profile {
 		out := slices.Clone(ps)
 		for i := range out {
