@@ -44,9 +44,9 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		// controls and all are how many recordings that takes.
 		controls, all int
 	}{
-		"app and gateway":     {nil, 1.0, 4, 27},
-		"gateway":             {gateway, 1.0, 2, 17},
-		"both, one core":      {nil, 0.4, 9, 51},
+		"app and gateway":     {nil, 1.0, 4, 25},
+		"gateway":             {gateway, 1.0, 2, 15},
+		"both, one core":      {nil, 0.4, 9, 50},
 		"gateway, many cores": {gateway, 8, 1, 7},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,8 @@ func (p Price) fitting(plan []Scenario, of []Behaviour) []Scenario {
 func (p Price) fits(s Scenario) bool { return s.Cost <= p.cores()+grain }
 
 // split makes of a scenario several that each fit: a behaviour joins those with which it
-// shares the most traffic, by protocol above all.
+// shares the most traffic, by protocol above all. One that fits at lowered rates only joins
+// others of that kind too, where all of them together fit so.
 func (p Price) split(s Scenario, of []Behaviour) []Scenario {
 	if s.Control {
 		return p.splitControl(s)
@@ -50,9 +51,12 @@ func (p Price) split(s Scenario, of []Behaviour) []Scenario {
 	}
 	for _, b := range heaviest(s, of) {
 		best, least := -1, math.Inf(1)
+		tooMuch := !p.fits(part([]Behaviour{b}))
 		for i, others := range parts {
-			with := part(append(slices.Clone(others), b))
-			if more := with.Cost - part(others).Cost; p.fits(with) && more < least {
+			together := append(slices.Clone(others), b)
+			with := part(together)
+			fits := p.fits(with) || tooMuch && p.fits(p.lowered(with, together))
+			if more := with.Cost - part(others).Cost; fits && more < least {
 				best, least = i, more
 			}
 		}
