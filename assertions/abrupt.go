@@ -4,11 +4,12 @@ package assertions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -26,12 +27,7 @@ func SeesAbruptDeath() Check {
 			seen := Sighted(c)
 			g.count(killedFloor, len(kills(c.Timeline)))
 			g.count(loaded, len(seen))
-			keys := make([]string, 0, len(seen))
-			for k := range seen {
-				keys = append(keys, k)
-			}
-			slices.Sort(keys)
-			for _, k := range keys {
+			for _, k := range slices.SortedFunc(maps.Keys(seen), flow.Compare) {
 				if seen[k] == 0 && seen[StandIn(k)] == 0 {
 					if c.Tail == 0 {
 						g.doubt("the recording ends before %s could have seen it", k)
@@ -44,8 +40,8 @@ func SeesAbruptDeath() Check {
 				g.span(e.At, e.At+c.P)
 			}
 			return g.conclude(
-				fmt.Sprintf("all streams saw the death (%d of %d)", len(keys), len(keys)),
-				fmt.Sprintf("streams that did not see the death: %d of %d", g.failures(), len(keys)))
+				fmt.Sprintf("all streams saw the death (%d of %d)", len(seen), len(seen)),
+				fmt.Sprintf("streams that did not see the death: %d of %d", g.failures(), len(seen)))
 		},
 	}
 }
@@ -54,68 +50,47 @@ func SeesAbruptDeath() Check {
 const StandInTakes = 2 * time.Second
 
 // StandInOp is the operation that shows a death for a short one on connections
-// that are kept, by their names in load.
-func StandInOp(op string) (longer string, short bool) {
+// that are kept.
+func StandInOp(op flow.Op) (longer flow.Op, short bool) {
 	switch op {
-	case "get":
-		return "slow", true
-	case "grpc-unary":
-		return "grpc-server", true
+	case flow.Get:
+		return flow.Slow, true
+	case flow.Unary:
+		return flow.ServerStream, true
 	default:
 		return "", false
 	}
 }
 
-// StandIn is the stream whose eyes are tested for a stream's: a short request
+// StandIn is the flow whose eyes are tested for another's: a short request
 // is hardly ever in flight at the instant of a kill, and a decent client
 // notices the end of an idle connection before it writes on it. So for a
 // kept connection's short requests the same client's slow ones must see it;
 // and for very long ones, which would keep everybody waiting, shorter ones.
-func StandIn(key string) string {
-	kind, delay, _ := strings.Cut(key, "/delay=")
-	var in string
-	if client, op, long := longOp(kind); long {
-		in = client + op
-	} else if s := (timeline.Sample{Stream: kind}); onKeptConns(s) {
-		conns := word(s, 2)
-		client, op, _ := strings.Cut(kind, "/"+conns+"/")
-		longer, short := StandInOp(op)
-		if !short {
-			return key
-		}
-		in = client + "/" + conns + "/" + longer + "/"
-	} else {
-		return key
+func StandIn(f flow.Flow) flow.Flow {
+	if Long(f) {
+		f.Takes = StandInTakes
+		return f
 	}
-	in += StandInTakes.String()
-	if delay != "" {
-		in += "/delay=" + delay
+	if longer, short := StandInOp(f.Op); short && kept(f) {
+		f.Op, f.Takes = longer, StandInTakes
 	}
-	return in
+	return f
 }
 
-// Long says whether a stream's requests take so long that in the control others
+// long are the operations that a shorter one of the same kind stands in for.
+var long = []flow.Op{
+	flow.Slow, flow.Chunked, flow.Upload, flow.Continue, flow.Post, flow.WebSocket, flow.HalfHeader, flow.Belated,
+	flow.Ahead, flow.Talk, flow.Hear, flow.ServerStream, flow.Bidi,
+}
+
+// Long says whether a flow's requests take so long that in the control others
 // of the same kind stand in for them.
-func Long(key string) bool {
-	_, _, long := longOp(key)
-	return long
-}
+func Long(f flow.Flow) bool { return f.Takes > 0 && slices.Contains(long, f.Op) }
 
-// longOp cuts a stream's name before its operation and behind it, if that is one
-// that a shorter one stands in for.
-func longOp(key string) (client, op string, long bool) {
-	for _, op := range []string{"/slow/", "/chunked/", "/upload/", "/continue/", "/post/", "/websocket/", "/half-header/", "/belated/", "/ahead/", "/talk/", "/hear/", "/grpc-server/", "/grpc-bidi/"} {
-		if client, _, long := strings.Cut(key, op); long {
-			return client, op, true
-		}
-	}
-	return "", "", false
-}
-
-// Sighted counts, for each stream by its profile's key, the failures within P
-// of a kill. A direct stream counts for the victim only.
-func Sighted(c Case) map[string]int {
-	seen := map[string]int{}
+// Sighted counts, for each flow, the failures within P of a kill. A direct stream counts for the victim only.
+func Sighted(c Case) map[flow.Flow]int {
+	seen := map[flow.Flow]int{}
 	ks := kills(c.Timeline)
 	// A kill after which nobody saw the victim die proves nothing.
 	ks = slices.DeleteFunc(ks, func(k timeline.Event) bool { return !died(c, k) })
@@ -123,24 +98,24 @@ func Sighted(c Case) map[string]int {
 		if len(ks) > 0 && s.End < ks[0].At-c.P {
 			continue // only who is there at the kill can see it
 		}
-		key, target, single := strings.Cut(s.Stream, "@")
 		if absent(s) {
 			continue
 		}
-		if _, ok := seen[key]; !ok {
-			seen[key] = 0
+		of, target := s.Stream.Flow(), s.Stream.Target()
+		if _, ok := seen[of]; !ok {
+			seen[of] = 0
 		}
 		if !s.Failed() || LeftBehind(s) {
 			continue
 		}
 		for _, k := range ks {
 			// A stream of its own has each target, or each target's node.
-			if single && target != k.Subject && target != k.Node {
+			if target != "" && target != k.Subject && target != k.Node {
 				continue
 			}
 			// What had been hanging since before the kill did not see it.
 			if s.End >= k.At && s.End <= k.At+c.P && s.Start >= k.At-Patience(s) {
-				seen[key]++
+				seen[of]++
 				break
 			}
 		}
@@ -155,19 +130,19 @@ func absent(s timeline.Sample) bool { return asks(s) || Scouts(s) || held(s) }
 
 // held says whether a sample is the begin of a connection that is then held, and
 // mute whether nothing was ever said on it: no ledger has that.
-func held(s timeline.Sample) bool { return word(s, 3) == "idle" || mute(s) }
-func mute(s timeline.Sample) bool { return word(s, 3) == "mute" }
+func held(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Idle || mute(s) }
+func mute(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Mute }
 
 // Scouts says whether a sample is of the suite's own look at the way there
 // (suites/cluster/scout.go), which dials no more when the load begins: a dial of
 // its may hang, which is what it is there for.
-func Scouts(s timeline.Sample) bool { return strings.HasPrefix(s.Stream, "scout") }
+func Scouts(s timeline.Sample) bool { return s.Stream.Flow().Path == flow.Scout }
 
 // asks says whether a sample asked about the pods instead of a pod: no ledger
 // has it.
 func asks(s timeline.Sample) bool {
-	op := word(s, 3)
-	return op == "lookup" || op == "check"
+	op := s.Stream.Flow().Op
+	return op == flow.Lookup || op == flow.Check
 }
 
 // died says whether the victim of a kill was seen to die within P of it.

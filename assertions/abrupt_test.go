@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -17,7 +18,7 @@ func TestSighted(t *testing.T) {
 	kill := timeline.Event{At: 10 * sec, Source: "runner", Kind: timeline.Disruption, Subject: "uid-a", Node: "n1", Attrs: map[string]string{"what": "kill"}}
 	exit := timeline.Event{At: 10*sec + 50*time.Millisecond, Source: "witness", Kind: timeline.ProcExit, Subject: "uid-a", Attrs: map[string]string{"container": "app"}}
 	about := timeline.Event{At: sec, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": MarkSubject, "container": "app"}}
-	failed := timeline.Sample{Stream: "service/http1/new/get", ID: "x", Start: 10 * sec, End: 10*sec + 100*time.Millisecond, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}
+	failed := timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: "x", Start: 10 * sec, End: 10*sec + 100*time.Millisecond, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}
 	const get, none = "service/http1/new/get", -1
 	for _, tc := range []struct {
 		name   string
@@ -33,12 +34,12 @@ func TestSighted(t *testing.T) {
 		{"after P", get, func(_, _ *timeline.Event, x *timeline.Sample) { x.Start, x.End = 12*sec, 13*sec+1 }, 0},
 		{"it had hung since before", get, func(_, _ *timeline.Event, x *timeline.Sample) { x.Start = 9*sec - 1 }, 0},
 		{"gone long before the kill", get, func(_, _ *timeline.Event, x *timeline.Sample) { x.Start, x.End = 6*sec, 7*sec-1 }, none},
-		{"to the victim", "direct/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "direct/http1/new/get@uid-a" }, 1},
-		{"to another pod", "direct/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "direct/http1/new/get@uid-b" }, 0},
-		{"to the victim's node", "nodeport/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "nodeport/http1/new/get@n1" }, 1},
-		{"to another node", "nodeport/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "nodeport/http1/new/get@n2" }, 0},
-		{"a lookup", "service/dns/new/lookup", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "service/dns/new/lookup" }, none},
-		{"the suite's own look", "scout/service/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = "scout/" + get }, none},
+		{"to the victim", "direct/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("direct/http1/new/get@uid-a") }, 1},
+		{"to another pod", "direct/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("direct/http1/new/get@uid-b") }, 0},
+		{"to the victim's node", "nodeport/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("nodeport/http1/new/get@n1") }, 1},
+		{"to another node", "nodeport/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("nodeport/http1/new/get@n2") }, 0},
+		{"a lookup", "service/dns/new/lookup", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("service/dns/new/lookup") }, none},
+		{"the suite's own look", "scout/service/http1/new/get", func(_, _ *timeline.Event, x *timeline.Sample) { x.Stream = flow.Named("scout/" + get) }, none},
 		{"the victim was not seen to die", get, func(_, exit *timeline.Event, _ *timeline.Sample) { exit.Kind = timeline.DrainStart }, 0},
 		{"another pod died", get, func(_, exit *timeline.Event, _ *timeline.Sample) { exit.Subject = "uid-b" }, 0},
 		{"another container died", get, func(_, exit *timeline.Event, _ *timeline.Sample) { exit.Attrs["container"] = "other" }, 0},
@@ -57,7 +58,7 @@ func TestSighted(t *testing.T) {
 		k.Attrs, e.Attrs = maps.Clone(k.Attrs), maps.Clone(e.Attrs)
 		tc.change(&k, &e, &x)
 		seen := Sighted(NewCase(&timeline.Timeline{Events: []timeline.Event{about, k, e}, Samples: []timeline.Sample{x}}, 3*sec))
-		n, there := seen[tc.stream]
+		n, there := seen[flow.Parse(tc.stream)]
 		if !there {
 			n = none
 		}
@@ -69,7 +70,7 @@ func TestSighted(t *testing.T) {
 
 // A stream that the recording ends for before P is not blind.
 func TestBlindOrStopped(t *testing.T) {
-	blind := func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" }
+	blind := func(x *timeline.Sample) bool { return x.Stream == flow.Named("service/http1/reused/get") }
 	s := healthy()
 	killAll(s, blind)
 	s.drop(func(e timeline.Event) bool { return e.Attrs["what"] == MarkTail })

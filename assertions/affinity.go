@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
-
-// pathSticky is the path, and the Service, with ClientIP affinity.
-const pathSticky = "sticky"
 
 // stuckFor is the stretch before a deletion in which it is seen to whom the
 // client sticks.
@@ -42,13 +40,13 @@ func AffinityMoves() Check {
 					continue
 				}
 				held := own > 0
-				from := terminatingSince(c, t, pathSticky)
+				from := terminatingSince(c, t, string(flow.Sticky))
 				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
 				g.span(from.at, end)
 				n := 0
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) != pathSticky || !onNewConns(s) || s.Start <= after || s.Start > end {
+					if s.Stream.Flow().Path != flow.Sticky || !onNewConns(s) || s.Start <= after || s.Start > end {
 						continue
 					}
 					if !s.Saturated {
@@ -62,7 +60,7 @@ func AffinityMoves() Check {
 					if !reached && !lost {
 						continue
 					}
-					if !othersReady(c.Timeline, t.UID, pathSticky, s.Start) {
+					if !othersReady(c.Timeline, t.UID, string(flow.Sticky), s.Start) {
 						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
 						continue
 					}
@@ -98,7 +96,7 @@ func AffinityMoves() Check {
 func stickiness(c Case, t Termination) (own, others int) {
 	before := min(t.Del.At, t.Drain.At-t.Drain.Err)
 	for _, s := range c.Timeline.Samples {
-		if word(s, 0) != pathSticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {
+		if s.Stream.Flow().Path != flow.Sticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {
 			continue
 		}
 		if s.Server == t.UID {

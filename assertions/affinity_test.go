@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -76,7 +77,7 @@ func TestAffinity(t *testing.T) {
 			n := 0
 			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
 				n++
-				return word(x, 0) == "sticky" && x.Start > del && n%4 != 0
+				return x.Stream.Flow().Path == flow.Sticky && x.Start > del && n%4 != 0
 			})
 		}, spec.Inconclusive, ""},
 	})

@@ -6,19 +6,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// isCall says whether a sample is of a gRPC call, and streams whether one of
-// several messages (load.Op).
-func isCall(s timeline.Sample) bool { return strings.HasPrefix(word(s, 3), "grpc-") }
-func streams(s timeline.Sample) bool {
-	return isCall(s) && word(s, 3) != "grpc-unary"
-}
+// isCall says whether a sample is of a gRPC call, and streams whether a flow's calls
+// are of several messages.
+func isCall(s timeline.Sample) bool { return s.Stream.Flow().Op.Calls() }
+func streams(f flow.Flow) bool      { return f.Op.Calls() && f.Op != flow.Unary }
 
 // resetMeans is the status that a reset stream's client gives its call, by the
 // code's name. PROTOCOL-HTTP2, Errors: "The following mapping from RST_STREAM
@@ -83,7 +81,7 @@ func CallsSayTheirEnd() Check {
 			begun := 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
-				inflight := map[string]int{}
+				inflight := map[flow.Flow]int{}
 				shut := stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
 				for _, k := range connectionsTo(c, t, inHTTP2) {
 					for _, s := range k.samples {
@@ -93,13 +91,13 @@ func CallsSayTheirEnd() Check {
 						switch {
 						case s.Start >= t.Drain.At+t.Drain.Err:
 							begun++
-						case s.Start < t.Drain.At-t.Drain.Err && streams(s):
-							inflight[kindOf(s)]++
+						case s.Start < t.Drain.At-t.Drain.Err && streams(s.Stream.Flow()):
+							inflight[s.Stream.Flow()]++
 						}
 					}
 				}
 				for _, kind := range kinds {
-					g.leastOf(kind, inFlight, t.Name, inflight[kind])
+					g.leastOf(kind.String(), inFlight, t.Name, inflight[kind])
 				}
 			}
 			for _, d := range Reconcile(c.Timeline).Duplicated {
@@ -249,6 +247,6 @@ func (k connection) cutUnsaid(s timeline.Sample) string {
 
 // streamingKinds are the kinds of streaming calls to instances in the recording,
 // sorted.
-func streamingKinds(tl *timeline.Timeline) []string {
-	return slices.DeleteFunc(slowStreams(tl), func(kind string) bool { return !streams(timeline.Sample{Stream: kind}) })
+func streamingKinds(tl *timeline.Timeline) []flow.Flow {
+	return slices.DeleteFunc(slowStreams(tl), func(kind flow.Flow) bool { return !streams(kind) })
 }

@@ -316,7 +316,7 @@ func describe(s timeline.Sample) string {
 			what += " " + where
 		}
 	}
-	text := fmt.Sprintf("%s: %s, after %s", kindOf(s), what, (s.End - s.Start).Round(time.Millisecond))
+	text := fmt.Sprintf("%s: %s, after %s", s.Stream.Kind(), what, (s.End - s.Start).Round(time.Millisecond))
 	switch {
 	case s.GRPC != "":
 		text += ", grpc-status " + s.GRPC

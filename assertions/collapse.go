@@ -4,10 +4,10 @@ package assertions
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // endMargin is by how much a window ends before what ends it: an attempt that
@@ -151,37 +151,31 @@ func (g *gather) collapsed(c Case) (w collapse, ok bool) {
 
 // way is one way to the pods: a path, and the node that it leads through where
 // the path has a stream for each.
-type way struct{ path, node string }
+type way struct {
+	path flow.Path
+	node string
+}
 
 func (w way) String() string {
 	if w.node == "" {
-		return w.path
+		return string(w.path)
 	}
-	return w.path + " at " + w.node
+	return string(w.path) + " at " + w.node
 }
 
 // carries says whether a short request on a new connection went this way.
 func (w way) carries(s timeline.Sample) bool {
-	return word(s, 0) == w.path && onNewConns(s) && word(s, 3) == "get" &&
-		(w.node == "" || strings.HasSuffix(s.Stream, "@"+w.node))
+	return s.Stream.Flow().Path == w.path && onNewConns(s) && s.Stream.Flow().Op == flow.Get &&
+		(w.node == "" || s.Stream.Target() == w.node)
 }
-
-// The paths by the policy that they are subject to, by load.Path's names.
-const (
-	pathService       = "service"
-	pathServiceLocal  = "service-local"
-	pathNodePort      = "nodeport"
-	pathNodePortLocal = "nodeport-local"
-	pathHealth        = "health"
-)
 
 // waysTo are the ways to a set of instances: internal and external, with the
 // traffic policies Cluster and Local. With the external Local one only nodes
 // that hold an instance are eligible.
 func waysTo(ts []Termination) []way {
-	out := []way{{path: pathService}, {path: pathServiceLocal}, {path: pathNodePort}}
+	out := []way{{path: flow.Service}, {path: flow.ServiceLocal}, {path: flow.NodePort}}
 	for _, n := range nodesOf(ts) {
-		out = append(out, way{pathNodePortLocal, n})
+		out = append(out, way{flow.NodePortLocal, n})
 	}
 	return out
 }

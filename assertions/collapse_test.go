@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -121,17 +122,17 @@ func turn(x *timeline.Sample) {
 }
 
 // from changes the samples of the streams of a path, in a stretch of time.
-func (s *scene) from(path string, from, to time.Duration, set func(*timeline.Sample)) {
+func (s *scene) from(path flow.Path, from, to time.Duration, set func(*timeline.Sample)) {
 	s.each(func(x *timeline.Sample) {
-		if word(*x, 0) == path && x.Start >= from && x.Start < to {
+		if x.Stream.Flow().Path == path && x.Start >= from && x.Start < to {
 			set(x)
 		}
 	})
 }
 
-func noSamples(path string) func(*scene) {
+func noSamples(path flow.Path) func(*scene) {
 	return func(s *scene) {
-		s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return word(x, 0) == path })
+		s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Stream.Flow().Path == path })
 	}
 }
 
@@ -153,7 +154,7 @@ func dropTerminating(unready, shut time.Duration) func(*scene) {
 				s.tell(del+50*time.Millisecond, timeline.EndpointGone, pod, map[string]string{"service": service})
 			}
 		}
-		for _, w := range []string{pathService, pathServiceLocal, pathNodePort, pathNodePortLocal} {
+		for _, w := range []flow.Path{flow.Service, flow.ServiceLocal, flow.NodePort, flow.NodePortLocal} {
 			s.from(w, del+lag, shut+5*sec, func(x *timeline.Sample) {
 				// What was in flight has its connection.
 				if !slowOp(*x) && x.Start < unready+lag {
@@ -175,7 +176,7 @@ func forgetTerminating(unready, shut time.Duration) func(*scene) {
 		for pod := range home {
 			s.tell(forgotten, timeline.EndpointGone, pod, map[string]string{"service": "echo"})
 		}
-		s.from(pathService, forgotten+lag, shut+5*sec, func(x *timeline.Sample) {
+		s.from(flow.Service, forgotten+lag, shut+5*sec, func(x *timeline.Sample) {
 			if !slowOp(*x) && x.Start < unready+lag {
 				turn(x)
 			}
@@ -186,10 +187,10 @@ func forgetTerminating(unready, shut time.Duration) func(*scene) {
 // alwaysServing: the slices never say that they don't serve.
 func alwaysServing(s *scene) {
 	s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["serving"] == "false" })
-	for _, w := range []string{pathService, pathServiceLocal, pathNodePort, pathNodePortLocal} {
+	for _, w := range []flow.Path{flow.Service, flow.ServiceLocal, flow.NodePort, flow.NodePortLocal} {
 		s.from(w, fallUnready, fallShut, func(x *timeline.Sample) {
 			x.Outcome, x.Phase, x.Server, x.Dial = timeline.OK, timeline.PhaseDone, "uid-a", x.Start+1
-			if strings.HasSuffix(x.Stream, "@n2") {
+			if strings.HasSuffix(x.Stream.String(), "@n2") {
 				x.Server = "uid-c"
 			}
 		})
@@ -205,11 +206,11 @@ func noTerminating(s *scene) {
 			e.Attrs["ready"] = e.Attrs["serving"]
 		}
 	}
-	s.from(pathHealth, del, fallUnready+lag, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
+	s.from(flow.HealthPort, del, fallUnready+lag, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
 }
 
 func TestCollapse(t *testing.T) {
-	one := func(path string, at time.Duration, o timeline.Outcome) func(*scene) {
+	one := func(path flow.Path, at time.Duration, o timeline.Outcome) func(*scene) {
 		return func(s *scene) {
 			done := false
 			s.from(path, at, at+sec, func(x *timeline.Sample) {
@@ -220,7 +221,7 @@ func TestCollapse(t *testing.T) {
 			})
 		}
 	}
-	letIn := func(path string, pod string) func(*scene) {
+	letIn := func(path flow.Path, pod string) func(*scene) {
 		return func(s *scene) {
 			s.from(path, 25*sec, 25*sec+100*time.Millisecond, func(x *timeline.Sample) {
 				x.Outcome, x.Dial, x.Server = timeline.OK, x.Start+1, pod
@@ -234,41 +235,41 @@ func TestCollapse(t *testing.T) {
 	t.Run("falls back", func(t *testing.T) {
 		table(t, build, FallsBack(), []judged{
 			{"healthy", nil, spec.Pass, ""},
-			{"one lost inside the cluster", one(pathService, 15*sec, timeline.Refused), spec.Fail, ""},
-			{"one lost with the internal policy Local", one(pathServiceLocal, 15*sec, timeline.Timeout), spec.Fail, ""},
-			{"one lost from outside", one(pathNodePort, 15*sec, timeline.Reset), spec.Fail, ""},
-			{"one lost with the external policy Local", one(pathNodePortLocal, 15*sec, timeline.Timeout), spec.Fail, ""},
-			{"lost before T_endpoint + P counts too", one(pathService, 10500*time.Millisecond, timeline.Refused), spec.Fail, ""},
-			{"lost later", one(pathService, 15*sec, timeline.Refused), spec.Fail, "T_endpoint + 4.9"},
+			{"one lost inside the cluster", one(flow.Service, 15*sec, timeline.Refused), spec.Fail, ""},
+			{"one lost with the internal policy Local", one(flow.ServiceLocal, 15*sec, timeline.Timeout), spec.Fail, ""},
+			{"one lost from outside", one(flow.NodePort, 15*sec, timeline.Reset), spec.Fail, ""},
+			{"one lost with the external policy Local", one(flow.NodePortLocal, 15*sec, timeline.Timeout), spec.Fail, ""},
+			{"lost before T_endpoint + P counts too", one(flow.Service, 10500*time.Millisecond, timeline.Refused), spec.Fail, ""},
+			{"lost later", one(flow.Service, 15*sec, timeline.Refused), spec.Fail, "T_endpoint + 4.9"},
 			{"lost, and no slice said terminating", func(s *scene) {
 				noTerminating(s)
-				one(pathService, 15*sec, timeline.Refused)(s)
+				one(flow.Service, 15*sec, timeline.Refused)(s)
 			}, spec.Fail, "T_del + 5.0"},
-			{"lost before the deletion is not this rule's", one(pathService, 8*sec, timeline.Refused), spec.Pass, ""},
+			{"lost before the deletion is not this rule's", one(flow.Service, 8*sec, timeline.Refused), spec.Pass, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Fail, ""},
 			{"slices that always say serving", alwaysServing, spec.Pass, ""},
 			{"slices that never say terminating", noTerminating, spec.Pass, ""},
-			{"one path was not used", noSamples(pathServiceLocal), spec.Inconclusive, ""},
+			{"one path was not used", noSamples(flow.ServiceLocal), spec.Inconclusive, ""},
 			{"one node was not used", func(s *scene) {
-				s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return strings.HasSuffix(x.Stream, "get@n2") })
+				s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return strings.HasSuffix(x.Stream.String(), "get@n2") })
 			}, spec.Inconclusive, ""},
 			{"saturated samples are no evidence", func(s *scene) {
 				s.each(func(x *timeline.Sample) { x.Saturated = true })
 			}, spec.Inconclusive, ""},
 			{"the pods said at once that they don't serve", func(s *scene) {
 				s.tell(del+100*time.Millisecond, timeline.DrainUnready, "uid-b", nil)
-				s.from(pathService, del+lag, 40*sec, turn)
+				s.from(flow.Service, del+lag, 40*sec, turn)
 			}, spec.Inconclusive, ""},
 			{"a pod stopped accepting at once", func(s *scene) {
 				s.tell(del+100*time.Millisecond, timeline.DrainListenerClosed, "uid-b", nil)
-				s.from(pathService, del+lag, 40*sec, turn)
+				s.from(flow.Service, del+lag, 40*sec, turn)
 			}, spec.Inconclusive, ""},
 			{"another pod was ready", func(s *scene) { s.endpoint(2*sec, "uid-d", "echo", "TTF") }, spec.Inconclusive, ""},
 			{"answered by nobody of the set", func(s *scene) {
-				s.from(pathNodePort, 15*sec, 16*sec, func(x *timeline.Sample) { x.Server = "uid-d" })
+				s.from(flow.NodePort, 15*sec, 16*sec, func(x *timeline.Sample) { x.Server = "uid-d" })
 			}, spec.Inconclusive, ""},
 			{"Local was not local", func(s *scene) {
-				s.from(pathServiceLocal, 15*sec, 16*sec, func(x *timeline.Sample) { x.Server = "uid-c" })
+				s.from(flow.ServiceLocal, 15*sec, 16*sec, func(x *timeline.Sample) { x.Server = "uid-c" })
 			}, spec.Inconclusive, ""},
 			{"nobody saw the end of serving", noEvents(timeline.DrainUnready, timeline.PodReady), spec.Inconclusive, ""},
 		})
@@ -276,35 +277,35 @@ func TestCollapse(t *testing.T) {
 	t.Run("never unready", func(t *testing.T) {
 		table(t, build, NeverUnready(), []judged{
 			{"healthy", nil, spec.Pass, ""},
-			{"let in inside the cluster", letIn(pathService, "uid-a"), spec.Fail, ""},
-			{"let in with the internal policy Local", letIn(pathServiceLocal, "uid-a"), spec.Fail, ""},
-			{"let in from outside", letIn(pathNodePort, "uid-c"), spec.Fail, ""},
-			{"let in with the external policy Local", letIn(pathNodePortLocal, "uid-c"), spec.Fail, ""},
+			{"let in inside the cluster", letIn(flow.Service, "uid-a"), spec.Fail, ""},
+			{"let in with the internal policy Local", letIn(flow.ServiceLocal, "uid-a"), spec.Fail, ""},
+			{"let in from outside", letIn(flow.NodePort, "uid-c"), spec.Fail, ""},
+			{"let in with the external policy Local", letIn(flow.NodePortLocal, "uid-c"), spec.Fail, ""},
 			{"a connection that broke was let in too", func(s *scene) {
-				s.from(pathService, 25*sec, 26*sec, func(x *timeline.Sample) { x.Outcome, x.Dial = timeline.Reset, x.Start+1 })
+				s.from(flow.Service, 25*sec, 26*sec, func(x *timeline.Sample) { x.Outcome, x.Dial = timeline.Reset, x.Start+1 })
 			}, spec.Fail, ""},
 			{"a SYN that was sent again met the next pods", func(s *scene) {
-				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+				s.from(flow.Service, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
 					x.Outcome, x.Dial, x.End, x.Server = timeline.OK, x.Start+sec, x.Start+sec+1, "uid-new"
 				})
 			}, spec.Pass, ""},
 			{"a SYN that was sent again, and broke", func(s *scene) {
-				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+				s.from(flow.Service, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
 					x.Outcome, x.Dial, x.End = timeline.Reset, x.Start+sec, x.Start+sec+1
 				})
 			}, spec.Pass, ""},
 			{"a SYN that was sent again met a pod that the ledger names", func(s *scene) {
-				s.from(pathService, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
+				s.from(flow.Service, fallShut-300*time.Millisecond, fallShut-200*time.Millisecond, func(x *timeline.Sample) {
 					x.Outcome, x.Dial, x.End = timeline.Reset, x.Start+sec, x.Start+sec+1
 					s.tl.Ledger = append(s.tl.Ledger, timeline.Entry{At: x.Dial, ID: x.ID, Step: timeline.Begin, Pod: "uid-a"})
 				})
 			}, spec.Fail, ""},
-			{"let in by another pod that was there", letIn(pathService, "uid-d"), spec.Inconclusive, ""},
+			{"let in by another pod that was there", letIn(flow.Service, "uid-d"), spec.Inconclusive, ""},
 			{"slices that always say serving", alwaysServing, spec.Fail, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Pass, ""},
 			{"slices that never say terminating", noTerminating, spec.Pass, ""},
 			{"let in before P is over", func(s *scene) {
-				s.from(pathService, 19*sec, 21*sec, func(x *timeline.Sample) { x.Outcome, x.Dial, x.Server = timeline.OK, x.Start+1, "uid-a" })
+				s.from(flow.Service, 19*sec, 21*sec, func(x *timeline.Sample) { x.Outcome, x.Dial, x.Server = timeline.OK, x.Start+1, "uid-a" })
 			}, spec.Pass, ""},
 			{"a pod no longer accepts", func(s *scene) {
 				s.each(func(x *timeline.Sample) {
@@ -315,7 +316,7 @@ func TestCollapse(t *testing.T) {
 			}, spec.Inconclusive, ""},
 			{"nobody dialled the pods", noSamples("direct"), spec.Inconclusive, ""},
 			{"the pods go at once", deafFrom(19 * sec), spec.Inconclusive, ""},
-			{"one path was not used", noSamples(pathNodePort), spec.Inconclusive, ""},
+			{"one path was not used", noSamples(flow.NodePort), spec.Inconclusive, ""},
 			{"another pod was ready", func(s *scene) { s.endpoint(2*sec, "uid-d", "echo", "TTF") }, spec.Inconclusive, ""},
 		})
 	})
@@ -323,8 +324,8 @@ func TestCollapse(t *testing.T) {
 		table(t, build, NodeLeavesBalancer(), []judged{
 			{"healthy", nil, spec.Pass, ""},
 			{"200 on one node", func(s *scene) {
-				s.from(pathHealth, 16*sec, 17*sec, func(x *timeline.Sample) {
-					if strings.HasSuffix(x.Stream, "@n2") {
+				s.from(flow.HealthPort, 16*sec, 17*sec, func(x *timeline.Sample) {
+					if strings.HasSuffix(x.Stream.String(), "@n2") {
 						x.Outcome, x.Status = timeline.OK, 0
 					}
 				})
@@ -333,22 +334,22 @@ func TestCollapse(t *testing.T) {
 			{"slices that always say serving", alwaysServing, spec.Pass, ""},
 			{"slices without terminating endpoints", dropTerminating(fallUnready, fallShut), spec.Inconclusive, ""},
 			{"200 before P is over", func(s *scene) {
-				s.from(pathHealth, 10*sec, 13*sec, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
+				s.from(flow.HealthPort, 10*sec, 13*sec, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
 			}, spec.Pass, ""},
 			{"200 again when the set is back", func(s *scene) {
-				s.from(pathHealth, 32*sec, 40*sec, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
-				s.from(pathNodePortLocal, 32*sec, 40*sec, func(x *timeline.Sample) { x.Outcome, x.Server = timeline.OK, "uid-new" })
+				s.from(flow.HealthPort, 32*sec, 40*sec, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.OK, 0 })
+				s.from(flow.NodePortLocal, 32*sec, 40*sec, func(x *timeline.Sample) { x.Outcome, x.Server = timeline.OK, "uid-new" })
 			}, spec.Pass, ""},
 			{"nobody answers there", func(s *scene) {
-				s.from(pathHealth, 14*sec, 20*sec, func(x *timeline.Sample) { fail(x, timeline.Refused); x.Status = 0 })
+				s.from(flow.HealthPort, 14*sec, 20*sec, func(x *timeline.Sample) { fail(x, timeline.Refused); x.Status = 0 })
 			}, spec.Inconclusive, ""},
 			{"it never said 200", func(s *scene) {
-				s.from(pathHealth, 0, del, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.Status, 503 })
+				s.from(flow.HealthPort, 0, del, func(x *timeline.Sample) { x.Outcome, x.Status = timeline.Status, 503 })
 			}, spec.Inconclusive, ""},
 			{"the node port does not serve", func(s *scene) {
-				s.from(pathNodePortLocal, del+lag, 40*sec, turn)
+				s.from(flow.NodePortLocal, del+lag, 40*sec, turn)
 			}, spec.Inconclusive, ""},
-			{"nobody asked", noSamples(pathHealth), spec.Inconclusive, ""},
+			{"nobody asked", noSamples(flow.HealthPort), spec.Inconclusive, ""},
 		})
 	})
 }
@@ -372,13 +373,13 @@ func TestProxyRestart(t *testing.T) {
 		}, spec.Fail, "before the restart"},
 		{"a kept connection's request is lost", func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if x.Stream == "service/http1/reused/get" && x.Start >= 13*sec && x.Start < 13200*time.Millisecond {
+				if x.Stream == flow.Named("service/http1/reused/get") && x.Start >= 13*sec && x.Start < 13200*time.Millisecond {
 					fail(x, timeline.Reset)
 				}
 			})
 		}, spec.Fail, ""},
 		{"new connections are lost with the successor", func(s *scene) {
-			s.from(pathService, 17*sec, 17100*time.Millisecond, turn)
+			s.from(flow.Service, 17*sec, 17100*time.Millisecond, turn)
 		}, spec.Fail, ""},
 		{"slices without terminating endpoints", dropTerminating(25*sec, 33*sec), spec.Fail, "before the restart"},
 		{"slices that forget terminating endpoints", forgetTerminating(25*sec, 33*sec), spec.Fail, "restart + 2.9s"},
@@ -416,10 +417,10 @@ func TestProxyRestart(t *testing.T) {
 			}
 		}, spec.Inconclusive, ""},
 		{"the successor writes no rules", func(s *scene) {
-			s.from(pathService, 25*sec, 33*sec, func(x *timeline.Sample) { x.Outcome, x.Dial, x.Server = timeline.OK, x.Start+1, "uid-a" })
+			s.from(flow.Service, 25*sec, 33*sec, func(x *timeline.Sample) { x.Outcome, x.Dial, x.Server = timeline.OK, x.Start+1, "uid-a" })
 		}, spec.Inconclusive, ""},
 		{"no new connections", func(s *scene) {
-			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Stream == "service/http1/new/get" })
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Stream == flow.Named("service/http1/new/get") })
 		}, spec.Inconclusive, ""},
 	})
 }

@@ -123,7 +123,7 @@ func DrainsInPlace() Check {
 				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
 				g.least(newConns, r.Name, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(k, inFlight, r.Name, inflight[k])
+					g.leastOf(k.String(), inFlight, r.Name, inflight[k])
 				}
 			}
 			g.needComebacks(rs)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // connection is one connection of a stream that goes to an instance itself, as
@@ -21,27 +22,27 @@ type connection struct {
 	frames []timeline.Frame
 }
 
-// The protocols, as streams are named after them (load.Protocol).
+// The protocols by what they have in common.
 var (
-	inHTTP1 = []string{"http1", "https1"}
-	inHTTP2 = []string{"h2c", "h2"}
-	inTLS   = []string{"https1", "h2"}
-	// onwardTLS is HTTP/1.1 that goes on to the backends in TLS.
-	onwardTLS = "http1-backendtls"
+	inHTTP1 = []flow.Protocol{flow.HTTP1, flow.TLS1}
+	inHTTP2 = []flow.Protocol{flow.H2C, flow.H2}
+	inTLS   = []flow.Protocol{flow.TLS1, flow.H2}
 )
 
 // connectionsTo are the connections to an instance's own address that speak
 // one of some protocols, in the order of their first requests. One that becomes
 // a WebSocket speaks another.
-func connectionsTo(c Case, t Termination, protocols []string) []connection {
-	return connectionsOf(c, t, func(s timeline.Sample) bool { return slices.Contains(protocols, word(s, 1)) && !upgrades(s) })
+func connectionsTo(c Case, t Termination, protocols []flow.Protocol) []connection {
+	return connectionsOf(c, t, func(s timeline.Sample) bool {
+		return slices.Contains(protocols, s.Stream.Flow().Protocol) && !upgrades(s)
+	})
 }
 
 // connectionsOf are those to an instance's own address whose requests are of a
 // kind.
 func connectionsOf(c Case, t Termination, kind func(timeline.Sample) bool) []connection {
 	type key struct {
-		stream string
+		stream flow.Stream
 		conn   uint64
 	}
 	byKey := map[key]*connection{}
@@ -84,13 +85,13 @@ func (k connection) left(told time.Duration) time.Duration { return told - k.way
 
 // pooled says whether the connection is kept and used in turn, and silent whether it
 // is kept to say nothing. Of those that are shared some may be neither.
-func (k connection) pooled() bool { return word(k.first(), 2) == "reused" }
-func (k connection) silent() bool { return word(k.first(), 3) == "idle" }
+func (k connection) pooled() bool { return k.first().Stream.Flow().Conns == flow.Reused }
+func (k connection) silent() bool { return k.first().Stream.Flow().Op == flow.Idle }
 
 func (k connection) number() uint64 { return k.first().Conn }
 
 func (k connection) String() string {
-	return fmt.Sprintf("connection %d of %s", k.number(), kindOf(k.first()))
+	return fmt.Sprintf("connection %d of %s", k.number(), k.first().Stream.Kind())
 }
 
 // whose says in words what ended a connection.
@@ -200,7 +201,7 @@ func (k connection) goAways() []goAway {
 // odd numbers. Where a connection carries one request at a time it follows from their
 // order, which is all that older recordings have.
 func streamID(s timeline.Sample) uint64 {
-	if s.StreamID == 0 && word(s, 2) != "shared" {
+	if s.StreamID == 0 && s.Stream.Flow().Conns != flow.Shared {
 		return 2*uint64(max(s.Nth, 1)) - 1
 	}
 	return uint64(s.StreamID)
@@ -249,14 +250,14 @@ var farewells = map[timeline.FrameKind]bool{
 
 // standing are the connections to an instance that stood at its D and are used in turn,
 // or say nothing.
-func standing(c Case, t Termination, protocols []string) []connection {
+func standing(c Case, t Termination, protocols []flow.Protocol) []connection {
 	return slices.DeleteFunc(standingAll(c, t, protocols), func(k connection) bool { return !k.pooled() && !k.silent() })
 }
 
 // standingAll are the connections to an instance that stood at its D: a request on
 // them had been answered by then, and neither side had ended them, or said that it
 // would.
-func standingAll(c Case, t Termination, protocols []string) []connection {
+func standingAll(c Case, t Termination, protocols []flow.Protocol) []connection {
 	begin := t.Drain.At - t.Drain.Err
 	return slices.DeleteFunc(connectionsTo(c, t, protocols), func(k connection) bool {
 		if !slices.ContainsFunc(k.samples, func(s timeline.Sample) bool { return !s.Failed() && s.End < begin }) {
@@ -331,7 +332,7 @@ func perTermination(what string, n int) Floor {
 // standing, one by one: judge tells what is wrong with one, and says whether it
 // is evidence. It returns how many were, and holds them against the floor of each
 // termination.
-func (g *gather) overConnections(c Case, enough Floor, of func(Case, Termination, []string) []connection, protocols []string, judge func(Termination, connection) bool) int {
+func (g *gather) overConnections(c Case, enough Floor, of func(Case, Termination, []flow.Protocol) []connection, protocols []flow.Protocol, judge func(Termination, connection) bool) int {
 	total := 0
 	for _, t := range c.Terminations {
 		g.shutBetween(c, t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -59,15 +60,15 @@ func (s *scene) doors(shut time.Duration) {
 // talk is one connection, as its client tells it.
 type talk struct {
 	s      *scene
-	stream string
+	stream flow.Stream
 	conn   uint64
 	nth    int
 	way    time.Duration
 }
 
 // dial opens a connection of a flow: its key without the path and the target.
-func (s *scene) dial(flow string) *talk {
-	t := &talk{s: s, stream: "direct/" + flow + "@" + uid}
+func (s *scene) dial(key string) *talk {
+	t := &talk{s: s, stream: flow.Named("direct/" + key + "@" + uid)}
 	t.way = delay(timeline.Sample{Stream: t.stream})
 	for _, x := range s.tl.Samples {
 		if x.Stream == t.stream {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -81,7 +82,7 @@ func TestInflightWithinTheUncertaintyOfD(t *testing.T) {
 		s := healthy()
 		s.blurD(500 * time.Millisecond)
 		x := timeline.Sample{
-			Stream: "direct/http1/reused/slow/2s@" + uid, ID: "x", Nth: 2, Start: 9700 * time.Millisecond, End: 11700 * time.Millisecond,
+			Stream: flow.Named("direct/http1/reused/slow/2s@" + uid), ID: "x", Nth: 2, Start: 9700 * time.Millisecond, End: 11700 * time.Millisecond,
 			Outcome: outcome, Phase: timeline.PhaseBody, Server: uid,
 		}
 		s.add(x)

@@ -72,7 +72,7 @@ func EveryWayDrains() Check {
 				dialled[way]++
 				g.leastOf(way, newConns, t.Name, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(way+", "+k, inFlight, t.Name, inflight[k])
+					g.leastOf(way+", "+k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)

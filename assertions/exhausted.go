@@ -5,10 +5,10 @@ package assertions
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -57,7 +57,7 @@ func LosesOnlyOverlong() Check {
 				// the deletion later than that, K is earlier than it says.
 				kill := max(t.Kill-kubeletWatch, min(t.Kill, t.Drain.At+t.Grace)) - killEarly
 				early := exit+t.Exit.Err < kill
-				over, short := map[string]int{}, map[string]int{}
+				over, short := map[flow.Flow]int{}, map[flow.Flow]int{}
 				for _, s := range underWay(c, t, t.Drain.At-t.Drain.Err) {
 					total++
 					outlives := s.Start+takes(s) > exit
@@ -66,7 +66,7 @@ func LosesOnlyOverlong() Check {
 					}
 					switch {
 					case !s.Failed():
-						short[kindOf(s)] += sound(s)
+						short[s.Stream.Flow()] += sound(s)
 						continue
 					case early && exit+t.Exit.Err >= kill-t.Drain.Err:
 						g.doubt("%s was gone at %s with work in flight, and D is known only to ±%s (%s), and K no better", t.Name, againstKill(exit, t.Kill), ms(t.Drain.Err), t.Drain.Source)
@@ -87,7 +87,7 @@ func LosesOnlyOverlong() Check {
 						due++
 					}
 					if outlives {
-						over[kindOf(s)] += sound(s)
+						over[s.Stream.Flow()] += sound(s)
 					}
 				}
 				if lost > before {
@@ -99,10 +99,10 @@ func LosesOnlyOverlong() Check {
 				}
 				stayed += g.failures() - wrong
 				for _, k := range slowStreams(c.Timeline) {
-					if d := takes(timeline.Sample{Stream: k}); d > t.Grace {
-						g.leastOf(k, inFlight, t.Name, over[k])
+					if k.Takes > t.Grace {
+						g.leastOf(k.String(), inFlight, t.Name, over[k])
 					} else {
-						g.leastOf(k, doneInTime, t.Name, short[k])
+						g.leastOf(k.String(), doneInTime, t.Name, short[k])
 					}
 				}
 			}
@@ -150,8 +150,8 @@ func SparesSiblings() Check {
 				// A replacement may come too late to be asked much.
 				others := map[string]int{}
 				for _, s := range c.Timeline.Samples {
-					_, target, direct := strings.Cut(s.Stream, "@")
-					sibling := direct && strings.HasPrefix(s.Stream, "direct/") && !gone[target]
+					target := s.Stream.Target()
+					sibling := s.Stream.Flow().Path == flow.Direct && target != "" && !gone[target]
 					if sibling && s.Start < t.Drain.At {
 						others[target] = 0
 					}

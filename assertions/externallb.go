@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -38,7 +39,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 				}
 				sent, offered := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) != pathBalanced || !onNewConns(s) || s.Start < t.Drain.At-t.Drain.Err || s.Start >= until {
+					if s.Stream.Flow().Path != flow.Balanced || !onNewConns(s) || s.Start < t.Drain.At-t.Drain.Err || s.Start >= until {
 						continue
 					}
 					if !s.Saturated || s.Failed() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -45,7 +46,7 @@ func TestDeregistersFirst(t *testing.T) {
 		{"never out", check, func(s *scene) { fronted(s, 0, wireShut) }, spec.Fail},
 		{"one connection is lost", check, with(func(s *scene) {
 			for i := range s.tl.Samples {
-				if x := &s.tl.Samples[i]; x.Stream == "balanced/http1/new/get" && x.Start > wireD+sec {
+				if x := &s.tl.Samples[i]; x.Stream == flow.Named("balanced/http1/new/get") && x.Start > wireD+sec {
 					x.Outcome, x.Phase = timeline.Reset, timeline.PhaseFirstByte
 					return
 				}
@@ -67,7 +68,7 @@ func TestDeregistersFirst(t *testing.T) {
 		{"no balancer at all", check, func(s *scene) { s.doors(wireShut) }, spec.Inconclusive},
 		{"nothing was sent to it", check, with(func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if x.Stream == "balanced/http1/new/get" {
+				if x.Stream == flow.Named("balanced/http1/new/get") {
 					x.Server = other
 				}
 			})

@@ -5,10 +5,10 @@ package assertions
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -73,23 +73,23 @@ func (g *gather) policies(c Case, w collapse) {
 			continue
 		}
 		node, ours := nodes[s.Server]
-		switch path := word(s, 0); {
+		switch path := s.Stream.Flow().Path; {
 		case !ours:
 			g.doubt("%s was answered by pod %s, which did not terminate", s.Stream, s.Server)
-		case path == pathServiceLocal && local != "" && local != node:
+		case path == flow.ServiceLocal && local != "" && local != node:
 			g.doubt("with the internal policy Local, pods of %s and of %s answered one client", local, node)
-		case path == pathServiceLocal:
+		case path == flow.ServiceLocal:
 			local = node
-		case path == pathNodePortLocal && !(way{path, node}).carries(s):
+		case path == flow.NodePortLocal && !(way{path, node}).carries(s):
 			g.doubt("with the external policy Local, a pod of %s answered %s", node, s.Stream)
 		}
 	}
 }
 
 func onFallback(s timeline.Sample) bool {
-	switch word(s, 0) {
-	case pathService, pathServiceLocal, pathNodePort, pathNodePortLocal:
-		return onNewConns(s) && word(s, 3) == "get"
+	switch s.Stream.Flow().Path {
+	case flow.Service, flow.ServiceLocal, flow.NodePort, flow.NodePortLocal:
+		return onNewConns(s) && s.Stream.Flow().Op == flow.Get
 	}
 	return false
 }
@@ -180,7 +180,7 @@ func NodeLeavesBalancer() Check {
 			for _, node := range nodesOf(c.Terminations) {
 				var known basis
 				for _, t := range c.Terminations {
-					if since := terminatingSince(c, t, pathNodePortLocal); t.Node == node && since.at > known.at {
+					if since := terminatingSince(c, t, string(flow.NodePortLocal)); t.Node == node && since.at > known.at {
 						known = since
 					}
 				}
@@ -189,7 +189,7 @@ func NodeLeavesBalancer() Check {
 				g.span(from, max(from, until))
 				before, said := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) != pathHealth || !strings.HasSuffix(s.Stream, "@"+node) {
+					if s.Stream.Flow().Path != flow.HealthPort || s.Stream.Target() != node {
 						continue
 					}
 					switch {
@@ -227,7 +227,7 @@ func servedBy(c Case, node string, since time.Duration) (last time.Duration, n i
 		there[t.UID] = t.Node == node
 	}
 	for _, s := range c.Timeline.Samples {
-		if s.Failed() || s.Start < since || !there[s.Server] || !(way{pathNodePortLocal, node}).carries(s) {
+		if s.Failed() || s.Start < since || !there[s.Server] || !(way{flow.NodePortLocal, node}).carries(s) {
 			continue
 		}
 		last = max(last, s.Start)

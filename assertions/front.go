@@ -4,10 +4,10 @@ package assertions
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // MarkFront says that what is ended stands before those that answer: a sample's Server, as it
@@ -41,19 +41,17 @@ func attribute(tl *timeline.Timeline) {
 		if s.Server == "" {
 			continue
 		}
-		path, dialled := word(s, 0), ""
-		if path == pathDirect {
-			_, dialled, _ = strings.Cut(s.Stream, "@")
+		path, dialled := s.Stream.Flow().Path, ""
+		if path == flow.Direct {
+			dialled = s.Stream.Target()
 		}
 		by := timeline.ByService
-		if path == pathBalanced {
+		if path == flow.Balanced {
 			by = timeline.ByBalancer
 		}
 		tl.Samples[i].Server = cmp.Or(pods.Of(s.Via, s.End), dialled, given.of(by+" "+s.Local, s.End))
 	}
 }
-
-const pathDirect = "direct"
 
 // Addresses are those of the pods of one Deployment, as the events of a recording show them.
 type Addresses struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Who was reached of what stands in front is what the recording says of the connection, of the
@@ -34,7 +35,7 @@ func TestAttribute(t *testing.T) {
 		pod(1*sec, "g1", "ReplicaSet/gateway-1", "10.0.0.2"), pod(9*sec, "g2", "ReplicaSet/gateway-1", "10.0.0.2"),
 	}
 	sample := func(stream, server string, end time.Duration) timeline.Sample {
-		return timeline.Sample{Stream: stream, Server: server, End: end, Local: "127.0.0.1:5"}
+		return timeline.Sample{Stream: flow.Named(stream), Server: server, End: end, Local: "127.0.0.1:5"}
 	}
 	via := func(ip string, s timeline.Sample) timeline.Sample {
 		s.Via = ip

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -39,7 +40,7 @@ func IdleGetsGoAway() Check {
 
 // goAwayFirst judges the connections that are not another rule's: kind says which these are,
 // and others which are not.
-func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []string) []connection, anothers func(connection) bool) Check {
+func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []flow.Protocol) []connection, anothers func(connection) bool) Check {
 	enough := perTermination(what, fewConnections)
 	return Check{
 		Name: name, Expected: expected,

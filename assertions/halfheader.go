@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -33,7 +34,7 @@ func AnswersHalfHeaders() Check {
 			total, closed, wrong := 0, 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
-				judged := map[string]int{}
+				judged := map[flow.Op]int{}
 				for _, k := range connectionsOf(c, t, halved) {
 					s := k.first()
 					if !halfSent(t, k) {
@@ -41,7 +42,7 @@ func AnswersHalfHeaders() Check {
 					}
 					total++
 					if !s.Saturated {
-						judged[word(s, 3)]++
+						judged[s.Stream.Flow().Op]++
 					}
 					silent := s.First == 0 && (s.Outcome == timeline.Closed || s.Outcome == timeline.Reset)
 					at := k.left(s.End)
@@ -60,8 +61,8 @@ func AnswersHalfHeaders() Check {
 						g.against(t, at, s.ID, "%s", describe(s))
 					}
 				}
-				g.least(enough, t.Name, judged["half-header"])
-				g.least(mutelyFloor, t.Name, judged["belated"])
+				g.least(enough, t.Name, judged[flow.HalfHeader])
+				g.least(mutelyFloor, t.Name, judged[flow.Belated])
 			}
 			g.needTerminations(c)
 			switch {
@@ -78,7 +79,9 @@ func AnswersHalfHeaders() Check {
 }
 
 // halved says whether a request's header comes in two halves, or late and at once.
-func halved(s timeline.Sample) bool { return word(s, 3) == "half-header" || word(s, 3) == "belated" }
+func halved(s timeline.Sample) bool {
+	return s.Stream.Flow().Op == flow.HalfHeader || s.Stream.Flow().Op == flow.Belated
+}
 
 // halfSent says whether, at D, the peer had the connection and not all of the header.
 func halfSent(t Termination, k connection) bool {

@@ -111,7 +111,7 @@ const closesWithin = 2 * time.Second
 //
 // And: "The server MUST NOT process any further requests received on that
 // connection." A client that has read "close" sends nothing more, so that only what
-// was sent before its answer was there (load.Ahead) can come behind it.
+// was sent before its answer was there (flow.Ahead) can come behind it.
 func ClosesAfterSaying() Check {
 	enough := perTermination("connections on which an answer said Connection: close, and whose end was seen", fewConnections)
 	behind := perTermination("requests that were sent behind one whose answer said Connection: close", fewConnections)

@@ -43,7 +43,7 @@ func ClosesIdleFirst() Check {
 					if k.pooled() && k.way() > 0 {
 						pooled++
 					}
-					veiled := k.silent() && slices.Contains(inTLS, word(k.first(), 1))
+					veiled := k.silent() && slices.Contains(inTLS, k.first().Stream.Flow().Protocol)
 					if veiled {
 						stoodTLS++
 					}

@@ -4,11 +4,12 @@ package assertions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -36,7 +37,7 @@ func CompletesInflight() Check {
 					hit++
 				}
 				for _, k := range kinds {
-					g.leastOf(k, inFlight, t.Name, inflight[k])
+					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)
@@ -50,8 +51,8 @@ func CompletesInflight() Check {
 
 // completes judges what was in flight at an instance at an instant, by the
 // name of called. It counts what was, by kind of request.
-func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[string]int, tally) {
-	inflight, begun := map[string]int{}, begunIDs(c.Timeline)
+func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[flow.Flow]int, tally) {
+	inflight, begun := map[flow.Flow]int{}, begunIDs(c.Timeline)
 	believed := false // a client's word that its request was not taken
 	var w tally
 	for _, s := range c.Timeline.Samples {
@@ -73,10 +74,9 @@ func (g *gather) completes(c Case, t Termination, at Instant, called string, who
 			continue
 		}
 		w.all++
-		key, _, _ := strings.Cut(s.Stream, "@")
 		if !s.Saturated {
 			w.sound++
-			inflight[key]++
+			inflight[s.Stream.Flow()]++
 		}
 		switch {
 		case s.Failed():
@@ -142,7 +142,7 @@ func wholeAt(tl *timeline.Timeline) map[string]time.Duration {
 
 // slowKinds are the kinds of slow requests to the instances. That there are none
 // is a doubt.
-func (g *gather) slowKinds(c Case) []string {
+func (g *gather) slowKinds(c Case) []flow.Flow {
 	kinds := slowStreams(c.Timeline)
 	if len(kinds) == 0 {
 		g.doubt("no slow requests were sent to the pods")
@@ -151,18 +151,12 @@ func (g *gather) slowKinds(c Case) []string {
 }
 
 // slowStreams are the kinds of slow direct streams in the recording, sorted.
-func slowStreams(tl *timeline.Timeline) []string {
-	seen := map[string]bool{}
+func slowStreams(tl *timeline.Timeline) []flow.Flow {
+	seen := map[flow.Flow]bool{}
 	for _, s := range tl.Samples {
-		if strings.HasPrefix(s.Stream, "direct/") && slowOp(s) {
-			key, _, _ := strings.Cut(s.Stream, "@")
-			seen[key] = true
+		if s.Stream.Flow().Path == flow.Direct && slowOp(s) {
+			seen[s.Stream.Flow()] = true
 		}
 	}
-	out := make([]string, 0, len(seen))
-	for k := range seen {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+	return slices.SortedFunc(maps.Keys(seen), flow.Compare)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -77,7 +78,7 @@ func (s *scene) flow(name string, l life, rate int, from, to time.Duration) {
 	step := sec / time.Duration(rate)
 	for at := from; at < to; at += step {
 		x := timeline.Sample{
-			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
+			Stream: flow.Named(name), ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: l.uid,
 		}
 		if !onNewConns(x) {
@@ -148,7 +149,7 @@ func (s *scene) spoil(which func(timeline.Sample) bool, o timeline.Outcome, end 
 
 func sent(stream, uid string, from, to time.Duration) func(timeline.Sample) bool {
 	return func(x timeline.Sample) bool {
-		return strings.HasPrefix(x.Stream, stream) && (uid == "" || strings.HasSuffix(x.Stream, "@"+uid)) && x.Start >= from && x.Start < to
+		return strings.HasPrefix(x.Stream.String(), stream) && (uid == "" || strings.HasSuffix(x.Stream.String(), "@"+uid)) && x.Start >= from && x.Start < to
 	}
 }
 
@@ -268,7 +269,7 @@ func inPlace() *scene {
 	}
 	s.each(func(x *timeline.Sample) {
 		for suffix, at := range back {
-			if strings.HasSuffix(x.Stream, suffix) && x.Start >= at {
+			if strings.HasSuffix(x.Stream.String(), suffix) && x.Start >= at {
 				x.Outcome, x.Phase, x.End = timeline.OK, timeline.PhaseDone, x.Start+takes(*x)+time.Millisecond
 			}
 		}
@@ -404,7 +405,9 @@ func TestLifecycleChecks(t *testing.T) {
 			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return takes(x) == 20*sec })
 		}, spec.Inconclusive},
 		{"overlong: too few of a kind", atK, LosesOnlyOverlong(), func(s *scene) {
-			s.thin(func(x timeline.Sample) bool { return strings.HasPrefix(x.Stream, "direct/h2c/reused/slow/20s") })
+			s.thin(func(x timeline.Sample) bool {
+				return strings.HasPrefix(x.Stream.String(), "direct/h2c/reused/slow/20s")
+			})
 		}, spec.Inconclusive},
 		{"overlong: nobody saw the exit", atK, LosesOnlyOverlong(), func(s *scene) {
 			s.drop(ofKind(timeline.ProcExit, timeline.PodContainer, timeline.PodGone))
@@ -784,7 +787,7 @@ func TestSilenceOfALatePod(t *testing.T) {
 	}
 	judge := func(s *scene) string {
 		s.tl.Sort()
-		return Silence(NewCase(&s.tl, s.p), "direct/http1/new/get", 25)
+		return Silence(NewCase(&s.tl, s.p), flow.Parse("direct/http1/new/get"), 25)
 	}
 	if judge(late()) == "" {
 		t.Error("a stream that begins late to a pod that was there must be noticed")
@@ -810,7 +813,7 @@ func TestSilenceInTheBaseline(t *testing.T) {
 		s := newLives(l).deleted(20*sec, l)
 		s.tl.Samples = slices.DeleteFunc(s.tl.Samples, sent("direct/", "uid-a", gap, gap+2*sec))
 		s.tl.Sort()
-		if why := Silence(NewCase(&s.tl, s.p), "direct/http1/new/get", 25); (why != "") != noticed {
+		if why := Silence(NewCase(&s.tl, s.p), flow.Parse("direct/http1/new/get"), 25); (why != "") != noticed {
 			t.Errorf("from %s on: %q", gap, why)
 		}
 	}

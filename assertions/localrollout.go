@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
-
-// pathBalanced is the path through the suite's own load balancer.
-const pathBalanced = "balanced"
 
 // synAgain is when a SYN without an answer is sent again: RFC 6298, section 2, "the
 // sender SHOULD set RTO <- 1 second".
@@ -38,7 +36,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 		Floors:   []Floor{newConns, reusedConns, bareFloor, byTerminating},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, pathBalanced, newConns, reusedConns)
+			l := g.losses(c, flow.Balanced, newConns, reusedConns)
 			notices := period * time.Duration(threshold)
 			bare, fallback, dropped := 0, 0, 0
 			for _, t := range c.Terminations {
@@ -52,7 +50,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 				bare++
 				reached, met := 0, []timeline.Sample(nil)
 				for _, s := range c.Timeline.Samples {
-					if word(s, 0) != pathBalanced || !s.New() || s.Start <= failed || s.Failed() {
+					if s.Stream.Flow().Path != flow.Balanced || !s.New() || s.Start <= failed || s.Failed() {
 						continue
 					}
 					switch {
@@ -88,7 +86,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 // to fail after the pod's deletion; 0: never.
 func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
 	for _, s := range tl.Samples {
-		if word(s, 0) != "health" || !strings.HasSuffix(s.Stream, "@"+t.Node) {
+		if s.Stream.Flow().Path != flow.HealthPort || s.Stream.Target() != t.Node {
 			continue
 		}
 		if s.Outcome == timeline.Status && s.Start >= t.Del.At && s.Start <= t.exitOr(t.Kill) {
@@ -115,7 +113,7 @@ func (g *gather) noBackend(c Case, s timeline.Sample, what string) bool {
 // health said so. That is the system's own word, and no look that failed for want
 // of CPU.
 func noBackend(tl *timeline.Timeline, s timeline.Sample) string {
-	if word(s, 0) != pathBalanced || !s.New() {
+	if s.Stream.Flow().Path != flow.Balanced || !s.New() {
 		return ""
 	}
 	in, out := map[string]bool{}, map[string]string{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -117,7 +118,7 @@ type stood struct {
 // through a Service, by their begin.
 func lives(c Case, t Termination) []stood {
 	type key struct {
-		stream string
+		stream flow.Stream
 		conn   uint64
 	}
 	byKey := map[key]*stood{}

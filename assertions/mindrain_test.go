@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -27,7 +28,7 @@ func TestHoldsMinimum(t *testing.T) {
 		{"a scout came by before", HoldsMinimum(), func(s *scene) {
 			s.doors(wireShut)
 			exitAt(s, wireShut+sec)
-			s.add(timeline.Sample{Stream: "scout/service/http1/new/get", ID: "scout-1", Conn: 1, Nth: 1, Start: sec, Dial: sec, End: sec + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid})
+			s.add(timeline.Sample{Stream: flow.Named("scout/service/http1/new/get"), ID: "scout-1", Conn: 1, Nth: 1, Start: sec, Dial: sec, End: sec + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid})
 		}, spec.Pass},
 		{"accepts for too short", HoldsMinimum(), func(s *scene) { s.doors(12 * sec); exitAt(s, wireShut+sec) }, spec.Fail},
 		{"stops to accept within the uncertainty of the minimum's end", HoldsMinimum(), func(s *scene) {

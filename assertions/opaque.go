@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -15,10 +16,10 @@ import (
 // first (Sample.First); what the client then sends comes back as it goes; and
 // when all was sent it ends its half (Sample.Sent), whereupon the server says
 // what it has read, and ends its own.
-var inTCP = []string{"tcp"}
+var inTCP = []flow.Protocol{flow.TCP}
 
 // talks says whether a sample is such a stream.
-func talks(s timeline.Sample) bool { return word(s, 3) == "talk" }
+func talks(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Talk }
 
 // halfClosed says whether the client had ended its half of a talk, and the server
 // could know of it when the talk ended: what is lost from then on is lost behind a
@@ -170,7 +171,7 @@ func PassesHalfClose() Check {
 
 // hears says whether a sample is of a stream whose server ends its half at once: what
 // becomes of its bytes only the ledger knows.
-func hears(s timeline.Sample) bool { return word(s, 3) == "hear" }
+func hears(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Hear }
 
 // PassesServersEnd judges the other way of PassesHalfClose: a server that has said all
 // that it had to say ends its half, and hears its client out.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -37,7 +38,7 @@ func (s *scene) through(name string, rate int, set func(*timeline.Sample)) {
 	step := sec / time.Duration(rate)
 	for at := 6 * sec; at < 24*sec; at += step {
 		x := timeline.Sample{
-			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Conn: 1, Nth: 2, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2*time.Millisecond,
+			Stream: flow.Named(name), ID: fmt.Sprintf("%s#%d", name, at), Conn: 1, Nth: 2, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2*time.Millisecond,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "uid-b", Status: 200,
 		}
 		if set != nil {
@@ -230,7 +231,7 @@ func TestReplaysSafely(t *testing.T) {
 			at := 9*sec + time.Duration(i)
 			id := fmt.Sprintf("cut-%d", i)
 			s.add(timeline.Sample{
-				Stream: stream, ID: id, Conn: uint64(i), Nth: 2, Start: at, End: wireDeadline, Outcome: timeline.Status, Phase: timeline.PhaseDone, Status: 502,
+				Stream: flow.Named(stream), ID: id, Conn: uint64(i), Nth: 2, Start: at, End: wireDeadline, Outcome: timeline.Status, Phase: timeline.PhaseDone, Status: 502,
 			})
 			s.tl.Ledger = append(s.tl.Ledger,
 				timeline.Entry{At: at, ID: id, Step: timeline.Begin, Pod: uid, Method: "POST"},
@@ -276,7 +277,9 @@ func TestReplaysSafely(t *testing.T) {
 		}, spec.Inconclusive},
 		{"what goes on in TLS stands for no other", check, func(s *scene) {
 			good(s)
-			s.each(func(x *timeline.Sample) { x.Stream = strings.Replace(x.Stream, "/http1/", "/http1-backendtls/", 1) })
+			s.each(func(x *timeline.Sample) {
+				x.Stream = flow.Named(strings.Replace(x.Stream.String(), "/http1/", "/http1-backendtls/", 1))
+			})
 		}, spec.Inconclusive},
 		{"sent again to a backend in TLS", check, func(s *scene) {
 			good(s)
@@ -307,7 +310,7 @@ func TestNothingLostAtGoAway(t *testing.T) {
 		return func(s *scene) {
 			hit := false
 			good(s, func(x *timeline.Sample) {
-				if x.Stream == stream && x.Start >= at && !hit {
+				if x.Stream == flow.Named(stream) && x.Start >= at && !hit {
 					hit = true
 					x.Outcome, x.Phase = o, phase
 				}

@@ -5,7 +5,6 @@ package assertions
 import (
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -42,14 +41,14 @@ func EvictsPool() Check {
 				end := t.Exit.At + t.Exit.Err + evictWithin
 				g.span(t.Drain.At, end)
 				of := looksAt(all, t)
-				before := map[string]bool{}
+				before := map[uint64]bool{}
 				atD, after := 0, 0
 				for _, e := range of {
-					now := sockets(e)
+					now := e.Held()
 					switch {
 					case e.At < t.Exit.At-t.Exit.Err:
 						for _, s := range now {
-							before[s.inode] = true
+							before[s.Inode] = true
 						}
 						if e.At <= t.Drain.At {
 							atD = len(now)
@@ -59,14 +58,14 @@ func EvictsPool() Check {
 						after++
 					}
 					for _, s := range now {
-						if !before[s.inode] {
+						if !before[s.Inode] {
 							continue
 						}
 						longest = max(longest, e.At-t.Exit.At)
 						if e.At >= end {
-							delete(before, s.inode) // it is told once
+							delete(before, s.Inode) // it is told once
 							kept++
-							g.late(c, e.At, t.Name, "", "%s: %s has a socket from %s to %s, in state %s", relative(e.At, t), e.Name, s.local, t.Name, s.state)
+							g.late(c, e.At, t.Name, "", "%s: %s has a socket from %s to %s, in state %s", relative(e.At, t), e.Name, s.Local, t.Name, s.State)
 						}
 					}
 				}
@@ -105,7 +104,7 @@ func ownCount(tl *timeline.Timeline) string {
 		if e.At != at {
 			at, counted = e.At, 0
 		}
-		counted += len(sockets(e))
+		counted += len(e.Held())
 	}
 	return fmt.Sprintf("; at the last look %s had %s to all of its backends, and its own gauge said %s", last.Name, plural(counted, "socket", "sockets"), last.Attrs["value"])
 }
@@ -123,20 +122,6 @@ func looksAt(all []timeline.Event, t Termination) []timeline.Event {
 			continue
 		}
 		out = append(out, e)
-	}
-	return out
-}
-
-// heldSocket is one that a process holds.
-type heldSocket struct{ inode, state, local string }
-
-// sockets are those of one look.
-func sockets(e timeline.Event) []heldSocket {
-	var out []heldSocket
-	for _, word := range strings.Fields(e.Attrs["sockets"]) {
-		inode, rest, _ := strings.Cut(word, "/")
-		state, local, _ := strings.Cut(rest, "/")
-		out = append(out, heldSocket{inode, state, local})
 	}
 	return out
 }

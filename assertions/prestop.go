@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -183,11 +184,11 @@ func FinishesBeforeKill() Check {
 				if t.Hook.Known() {
 					begin = t.Hook.At
 				}
-				before, n := lost, map[string]int{}
+				before, n := lost, map[flow.Flow]int{}
 				for _, s := range underWay(c, t, begin) {
 					total++
 					if !s.Saturated {
-						n[kindOf(s)]++
+						n[s.Stream.Flow()]++
 					}
 					switch {
 					case s.Failed():
@@ -201,7 +202,7 @@ func FinishesBeforeKill() Check {
 					hit++
 				}
 				for _, k := range kinds {
-					g.leastOf(k, underWayFloor, t.Name, n[k])
+					g.leastOf(k.String(), underWayFloor, t.Name, n[k])
 				}
 				wrong := g.failures()
 				g.leftBefore(c, t, kill)

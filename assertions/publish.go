@@ -8,14 +8,8 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
-)
-
-// The paths, and the Services, that publishNotReadyAddresses is about.
-const (
-	pathPublishing         = "publishing"
-	pathHeadless           = "headless"
-	pathHeadlessPublishing = "headless-publishing"
 )
 
 // recordTTL is how long a name's answer may be kept: the kubernetes plugin's
@@ -38,11 +32,11 @@ func StaysPublished() Check {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
 			for _, t := range c.Terminations {
-				for _, service := range []string{pathPublishing, pathHeadlessPublishing} {
+				for _, service := range []flow.Path{flow.Publishing, flow.HeadlessPublishing} {
 					terminating := 0
-					for _, s := range endpointStates(c.Timeline, t.UID, service) {
+					for _, s := range endpointStates(c.Timeline, t.UID, string(service)) {
 						g.span(s.at, s.at)
-						name, when := seat{service: service}.name(t), offset("T_del", s.at-t.Del.At)
+						name, when := seat{service: string(service)}.name(t), offset("T_del", s.at-t.Del.At)
 						if early := goneBefore(t, s.at); s.gone && early > 0 && gap == "" {
 							g.culprit(s.at, name, "", "%s: gone %s before its pod was", when, ms(early))
 						}
@@ -53,7 +47,7 @@ func StaysPublished() Check {
 							terminating++
 						}
 					}
-					g.least(terminatingStates, seat{service: service}.name(t), terminating)
+					g.least(terminatingStates, seat{service: string(service)}.name(t), terminating)
 				}
 			}
 			g.needTerminations(c)
@@ -89,7 +83,7 @@ func ReachesPublished() Check {
 			total, reached := 0, 0
 			unready, met, last := 0, 0, time.Duration(0)
 			for _, t := range c.Terminations {
-				known := terminatingSince(c, t, pathPublishing)
+				known := terminatingSince(c, t, string(flow.Publishing))
 				from := known.at + c.P
 				to, ok := acceptsUntil(c, t)
 				if !ok || to <= from {
@@ -113,7 +107,7 @@ func ReachesPublished() Check {
 			}
 			g.needTerminations(c)
 			if met == 0 && unready >= floor {
-				g.late(c, last, pathPublishing, "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
+				g.late(c, last, string(flow.Publishing), "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
 			}
 			g.count(unreadyButOpen, unready)
 			return g.conclude(
@@ -127,7 +121,7 @@ func ReachesPublished() Check {
 // Service that publishes not-ready addresses, and those that reached a pod.
 func publishedTo(c Case, t Termination, served map[string]string, w spec.Window) (n, hits int) {
 	for _, s := range c.Timeline.Samples {
-		if word(s, 0) != pathPublishing || !onNewConns(s) || s.Saturated || !w.Contains(s.Start) {
+		if s.Stream.Flow().Path != flow.Publishing || !onNewConns(s) || s.Saturated || !w.Contains(s.Start) {
 			continue
 		}
 		n++
@@ -178,15 +172,15 @@ func NamesPublished() Check {
 					continue
 				}
 				exit -= t.Exit.Err
-				known := terminatingSince(c, t, pathHeadless)
+				known := terminatingSince(c, t, string(flow.Headless))
 				g.span(min(t.Del.At, known.at), exit)
 				kept := 0
 				last := known.at
 				var without []time.Duration
-				before := map[string]int{}
+				before := map[flow.Path]int{}
 				for _, s := range c.Timeline.Samples {
-					name := word(s, 0)
-					if s.Failed() || word(s, 3) != "lookup" || name != pathHeadless && name != pathHeadlessPublishing {
+					name := s.Stream.Flow().Path
+					if s.Failed() || s.Stream.Flow().Op != flow.Lookup || name != flow.Headless && name != flow.HeadlessPublishing {
 						continue
 					}
 					has := holds(s, own)
@@ -195,21 +189,21 @@ func NamesPublished() Check {
 						if has && s.Start >= t.Del.At-3*time.Second {
 							before[name]++
 						}
-					case name == pathHeadlessPublishing && s.End < exit:
+					case name == flow.HeadlessPublishing && s.End < exit:
 						kept++
 						// What the name never had it can't lose.
 						if !has && before[name] >= floorBefore {
 							missing++
 							g.culprit(s.Start, t.Name, s.ID, "T_del + %s: the answer lacks the pod's address, and the Service has publishNotReadyAddresses", ms(s.Start-t.Del.At))
 						}
-					case name == pathHeadless && has:
+					case name == flow.Headless && has:
 						last = max(last, s.Start)
 						if s.Start > known.at+recordTTL+c.P {
 							stale++
 							g.span(s.Start, s.Start)
 							g.late(c, s.Start, t.Name, s.ID, "%s: the answer still holds the address of the terminating pod", known.tell(s.Start))
 						}
-					case name == pathHeadless && s.End < exit && s.Start > known.at+c.P:
+					case name == flow.Headless && s.End < exit && s.Start > known.at+c.P:
 						without = append(without, s.Start)
 					}
 				}
@@ -220,8 +214,8 @@ func NamesPublished() Check {
 					}
 				}
 				worst = max(worst, last-known.at)
-				for _, name := range []string{pathHeadless, pathHeadlessPublishing} {
-					g.leastOf(name, listed, t.Name, before[name])
+				for _, name := range []flow.Path{flow.Headless, flow.HeadlessPublishing} {
+					g.leastOf(string(name), listed, t.Name, before[name])
 				}
 				g.least(publishingFloor, t.Name, kept)
 				g.least(plainFloor, t.Name, dropped)

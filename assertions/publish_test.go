@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -54,7 +55,7 @@ func published() *scene {
 }
 
 // servedByOther moves what a path serves to the other pod, in the ledger too.
-func servedByOther(s *scene, path string, since time.Duration) {
+func servedByOther(s *scene, path flow.Path, since time.Duration) {
 	moved := map[string]bool{}
 	s.from(path, since, 60*sec, func(x *timeline.Sample) {
 		x.Server = "uid-b"
@@ -90,7 +91,7 @@ func alwaysReady(s *scene) {
 }
 
 func TestPublished(t *testing.T) {
-	lookups := func(name string, from, to time.Duration, answers ...string) func(*scene) {
+	lookups := func(name flow.Path, from, to time.Duration, answers ...string) func(*scene) {
 		return func(s *scene) {
 			s.from(name, from, to, func(x *timeline.Sample) { x.Answers = answers })
 		}
@@ -135,7 +136,7 @@ func TestPublished(t *testing.T) {
 			{"not once it is unready, on a starved machine", func(s *scene) {
 				servedByOther(s, "publishing", 19*sec+500*time.Millisecond)
 				s.each(func(x *timeline.Sample) {
-					x.Saturated = word(*x, 0) == "direct" && x.Start >= 19*sec && x.Start < 26*sec
+					x.Saturated = x.Stream.Flow().Path == flow.Direct && x.Start >= 19*sec && x.Start < 26*sec
 				})
 			}, spec.Inconclusive, ""},
 			{"nobody saw it unready", noEvents(timeline.PodReady), spec.Inconclusive, ""},
@@ -150,7 +151,7 @@ func TestPublished(t *testing.T) {
 				n := 0
 				s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
 					n++
-					return word(x, 0) == "publishing" && n%3 != 0
+					return x.Stream.Flow().Path == flow.Publishing && n%3 != 0
 				})
 			}, spec.Inconclusive, ""},
 			{"nothing reached it, and too little was offered to tell", func(s *scene) {
@@ -158,7 +159,7 @@ func TestPublished(t *testing.T) {
 				n := 0
 				s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
 					n++
-					return word(x, 0) == "publishing" && n%5 != 0
+					return x.Stream.Flow().Path == flow.Publishing && n%5 != 0
 				})
 			}, spec.Inconclusive, ""},
 			{"the pod is dead", dead, spec.Inconclusive, ""},
@@ -174,14 +175,14 @@ func TestPublished(t *testing.T) {
 			{"the plain one keeps it to the end", alwaysReady, spec.Inconclusive, ""},
 			{"the plain one keeps it beyond TTL + P", func(s *scene) {
 				s.add(timeline.Sample{
-					Stream: "headless/dns/new/lookup", ID: "late", Nth: 1, Start: 44 * sec, End: 44*sec + 1,
+					Stream: flow.Named("headless/dns/new/lookup"), ID: "late", Nth: 1, Start: 44 * sec, End: 44*sec + 1,
 					Outcome: timeline.OK, Phase: timeline.PhaseDone, Answers: []string{podIP},
 				})
 			}, spec.Fail, ""},
 			{"another pod has the address by then", func(s *scene) {
 				s.tell(30*sec, timeline.PodReady, "uid-new", map[string]string{"ready": "true", "ip": podIP})
 				s.add(timeline.Sample{
-					Stream: "headless/dns/new/lookup", ID: "late", Nth: 1, Start: 44 * sec, End: 44*sec + 1,
+					Stream: flow.Named("headless/dns/new/lookup"), ID: "late", Nth: 1, Start: 44 * sec, End: 44*sec + 1,
 					Outcome: timeline.OK, Phase: timeline.PhaseDone, Answers: []string{podIP},
 				})
 			}, spec.Inconclusive, ""},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -108,16 +109,15 @@ func (g *gather) untouchedPods(c Case, from, to time.Duration) {
 	}
 }
 
-// onKeptConns says whether a request's connection is kept for others: load.Reused
-// and load.Shared.
-func onKeptConns(s timeline.Sample) bool {
-	conns := word(s, 2)
-	return conns == "reused" || conns == "shared"
-}
+// onKeptConns says whether a request's connection is kept for others, and kept whether a flow's
+// are: flow.Reused
+// and flow.Shared.
+func onKeptConns(s timeline.Sample) bool { return kept(s.Stream.Flow()) }
+func kept(f flow.Flow) bool              { return f.Conns == flow.Reused || f.Conns == flow.Shared }
 
 // link is a connection of a stream.
 type link struct {
-	stream string
+	stream flow.Stream
 	num    uint64
 }
 
@@ -129,7 +129,7 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	before := map[link]time.Duration{}
 	after := map[link]bool{}
 	for _, s := range c.Timeline.Samples {
-		if word(s, 2) != "reused" || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
+		if s.Stream.Flow().Conns != flow.Reused || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
 		l := link{s.Stream, s.Conn}
@@ -146,7 +146,9 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 	for l := range before {
 		links = append(links, l)
 	}
-	slices.SortFunc(links, func(a, b link) int { return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.num, b.num)) })
+	slices.SortFunc(links, func(a, b link) int {
+		return cmp.Or(cmp.Compare(a.stream.String(), b.stream.String()), cmp.Compare(a.num, b.num))
+	})
 	for _, l := range links {
 		if !after[l] && end >= last+c.P {
 			g.culprit(max(before[l], first), "", "", "%s: connection %d was not used again after the last push: it has ended", l.stream, l.num)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -125,7 +126,7 @@ func (s *scene) ready(uid string, at time.Duration, is bool) {
 func (s *scene) streamTo(name string, rate int, to time.Duration, set func(*timeline.Sample)) {
 	for at := 2 * sec; at < to; at += sec / time.Duration(rate) {
 		x := timeline.Sample{
-			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
+			Stream: flow.Named(name), ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone,
 		}
 		set(&x)
@@ -305,7 +306,7 @@ func TestDrainsThroughOutage(t *testing.T) {
 	at := func(stream string, from, to time.Duration, o timeline.Outcome) func(*scene) {
 		return func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, stream) && x.Start >= from && x.Start < to {
+				if strings.HasPrefix(x.Stream.String(), stream) && x.Start >= from && x.Start < to {
 					fail(x, o)
 				}
 			})
@@ -382,7 +383,7 @@ func TestDrainsThroughOutage(t *testing.T) {
 			n := 0
 			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
 				n++
-				return strings.HasPrefix(x.Stream, "direct/http1/new") && n%10 != 0
+				return strings.HasPrefix(x.Stream.String(), "direct/http1/new") && n%10 != 0
 			})
 		}, want: spec.Inconclusive},
 		{name: "nothing was deleted", spoil: func(s *scene) { s.drop(of(timeline.PodDeletion, "")) }, want: spec.Inconclusive},
@@ -533,7 +534,7 @@ func (s *scene) balance(at time.Duration, node, why string) {
 func TestLocalRollout(t *testing.T) {
 	// Resets of new connections, as the balancer itself answers without a node.
 	lost := func(s *scene, at time.Duration) {
-		s.from(pathBalanced, at, at+50*time.Millisecond, func(x *timeline.Sample) {
+		s.from(flow.Balanced, at, at+50*time.Millisecond, func(x *timeline.Sample) {
 			if onNewConns(*x) {
 				fail(x, timeline.Reset)
 				x.End = x.Start + 30*time.Millisecond
@@ -544,14 +545,14 @@ func TestLocalRollout(t *testing.T) {
 		{name: "the node port falls back", want: spec.Pass},
 		{name: "it drops instead", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, "balanced/http1/new") && x.Server == uid && x.Start > 10*sec+300*time.Millisecond {
+				if strings.HasPrefix(x.Stream.String(), "balanced/http1/new") && x.Server == uid && x.Start > 10*sec+300*time.Millisecond {
 					fail(x, timeline.Timeout)
 				}
 			})
 		}, want: spec.Fail, says: "no answer in time"},
 		{name: "it drops the first SYN, and a new pod takes the next", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, "balanced/http1/new") && x.Server == uid && x.Start > 10*sec+300*time.Millisecond {
+				if strings.HasPrefix(x.Stream.String(), "balanced/http1/new") && x.Server == uid && x.Start > 10*sec+300*time.Millisecond {
 					x.Server, x.First, x.End = "uid-b", x.Start+sec+sec/20, x.Start+sec+sec/10
 				}
 			})
@@ -559,7 +560,7 @@ func TestLocalRollout(t *testing.T) {
 		{name: "one connection was slow", spoil: func(s *scene) {
 			once := false
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, "balanced/http1/new") && x.Server == "uid-b" && x.Start > 11*sec && !once {
+				if strings.HasPrefix(x.Stream.String(), "balanced/http1/new") && x.Server == "uid-b" && x.Start > 11*sec && !once {
 					once = true
 					x.First, x.End = x.Start+sec+sec/20, x.Start+sec+sec/10
 				}
@@ -586,7 +587,7 @@ func TestLocalRollout(t *testing.T) {
 		{name: "a kept connection had its node long since", spoil: func(s *scene) {
 			s.balance(15*sec, "n2", "context deadline exceeded")
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, "balanced/http1/reused") && x.Start >= 15*sec+500*time.Millisecond && x.Start < 15*sec+600*time.Millisecond {
+				if strings.HasPrefix(x.Stream.String(), "balanced/http1/reused") && x.Start >= 15*sec+500*time.Millisecond && x.Start < 15*sec+600*time.Millisecond {
 					fail(x, timeline.Reset)
 				}
 			})
@@ -607,7 +608,7 @@ func TestLocalRollout(t *testing.T) {
 		}, want: spec.Inconclusive},
 		{name: "nothing reached the pod after that", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if strings.HasPrefix(x.Stream, "balanced/") && x.Start > 10*sec+400*time.Millisecond {
+				if strings.HasPrefix(x.Stream.String(), "balanced/") && x.Start > 10*sec+400*time.Millisecond {
 					x.Server = "uid-b"
 				}
 			})
@@ -617,7 +618,7 @@ func TestLocalRollout(t *testing.T) {
 			s.saw(del, timeline.PodDeletion, uid, map[string]string{"grace": "5"})
 		}, want: spec.Inconclusive},
 		{name: "too little was offered", spoil: func(s *scene) {
-			s.each(func(x *timeline.Sample) { x.Saturated = strings.HasPrefix(x.Stream, "balanced/http1/new") })
+			s.each(func(x *timeline.Sample) { x.Saturated = strings.HasPrefix(x.Stream.String(), "balanced/http1/new") })
 		}, want: spec.Inconclusive},
 	})
 }
@@ -643,14 +644,14 @@ func TestDelayedStreams(t *testing.T) {
 		{"direct/h2/reused/grpc-bidi/3s/delay=20ms", 4040 * time.Millisecond, "direct/h2/reused/grpc-bidi/2s/delay=20ms"},
 		{"direct/h2c/reused/slow/2s/delay=20ms", 3040 * time.Millisecond, "direct/h2c/reused/slow/2s/delay=20ms"},
 	} {
-		if got := Patience(timeline.Sample{Stream: row.stream + "@x"}); got != row.patience {
+		if got := Patience(timeline.Sample{Stream: flow.Named(row.stream + "@x")}); got != row.patience {
 			t.Errorf("patience with %s: %s, want %s", row.stream, got, row.patience)
 		}
-		if got := StandIn(row.stream); got != row.standIn {
+		if got := StandIn(flow.Parse(row.stream)); got.String() != row.standIn {
 			t.Errorf("stand-in of %s: %s, want %s", row.stream, got, row.standIn)
 		}
 	}
-	if x := (timeline.Sample{Stream: "service/http1/reused/get/delay=20ms"}); onNewConns(x) || slowOp(x) || !throughService(x) {
+	if x := (timeline.Sample{Stream: flow.Named("service/http1/reused/get/delay=20ms")}); onNewConns(x) || slowOp(x) || !throughService(x) {
 		t.Error("a delayed stream is read as another kind")
 	}
 }
@@ -659,13 +660,13 @@ func TestStreamsOfNodesAreNotSilent(t *testing.T) {
 	s := behindBalancer()
 	s.tl.Sort()
 	c := NewCase(&s.tl, s.p)
-	if why := Silence(c, "health/http1/new/check", 5); why != "" {
+	if why := Silence(c, flow.Parse("health/http1/new/check"), 5); why != "" {
 		t.Error(why)
 	}
 	s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
-		return strings.HasSuffix(x.Stream, "@n1") && x.Start > 15*sec
+		return strings.HasSuffix(x.Stream.String(), "@n1") && x.Start > 15*sec
 	})
-	if Silence(c, "health/http1/new/check", 5) == "" {
+	if Silence(c, flow.Parse("health/http1/new/check"), 5) == "" {
 		t.Error("the stream to the target's node ends, and nobody says so")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -73,16 +74,19 @@ func ReplaysSafely() Check {
 
 func endOf(s timeline.Sample) string {
 	if !s.Failed() {
-		return kindOf(s) + ": answered"
+		return s.Stream.Kind() + ": answered"
 	}
 	return describe(s)
 }
+
+// posted are the operations that are POSTs.
+var posted = []flow.Op{flow.Post, flow.Upload, flow.Continue}
 
 // posts are the POSTs of HTTP/1.1 that went through the Service, by their IDs.
 func posts(tl *timeline.Timeline) map[string]timeline.Sample {
 	out := map[string]timeline.Sample{}
 	for _, s := range tl.Samples {
-		if op := word(s, 3); throughService(s) && (slices.Contains(inHTTP1, word(s, 1)) || overTLS(s)) && (op == "post" || op == "upload" || op == "continue") {
+		if op := s.Stream.Flow().Op; throughService(s) && (slices.Contains(inHTTP1, s.Stream.Flow().Protocol) || overTLS(s)) && slices.Contains(posted, op) {
 			out[s.ID] = s
 		}
 	}
@@ -91,7 +95,7 @@ func posts(tl *timeline.Timeline) map[string]timeline.Sample {
 
 // overTLS says whether a request goes on to the backends in TLS. It is judged with the others,
 // and stands for none of them: its pool is another.
-func overTLS(s timeline.Sample) bool { return word(s, 1) == onwardTLS }
+func overTLS(s timeline.Sample) bool { return s.Stream.Flow().Protocol == flow.BackendTLS }
 
 // cutPosts are the POSTs that an instance had begun and never ended whole, by
 // its UID.

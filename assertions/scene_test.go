@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -83,7 +84,7 @@ func (s *scene) stream(name string, rate int, set func(*timeline.Sample)) {
 	step := sec / time.Duration(rate)
 	for at := 2 * sec; at < 27*sec; at += step {
 		x := timeline.Sample{
-			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
+			Stream: flow.Named(name), ID: fmt.Sprintf("%s#%d", name, at), Nth: 1, Due: at, Start: at, Dial: at + 1, End: at + 2*time.Millisecond,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone,
 		}
 		set(&x)
@@ -95,7 +96,7 @@ func (s *scene) slow(name string, rate int) {
 	step := sec / time.Duration(rate)
 	for at := 2 * sec; at < 15*sec; at += step {
 		s.add(timeline.Sample{
-			Stream: name, ID: fmt.Sprintf("%s#%d", name, at), Nth: 2, Due: at, Start: at, End: at + 2*sec,
+			Stream: flow.Named(name), ID: fmt.Sprintf("%s#%d", name, at), Nth: 2, Due: at, Start: at, End: at + 2*sec,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid,
 		})
 	}
@@ -123,7 +124,7 @@ func (s *scene) drop(out func(timeline.Event) bool) {
 
 // farAway adds a dial 20 ms long, begun at an instant.
 func (s *scene) farAway(at time.Duration, o timeline.Outcome) {
-	s.add(timeline.Sample{Stream: "direct/http1/new/get/delay=20ms@" + uid, ID: "far", Due: at, Start: at, End: at + 40*time.Millisecond, Outcome: o, Phase: timeline.PhaseDial})
+	s.add(timeline.Sample{Stream: flow.Named("direct/http1/new/get/delay=20ms@" + uid), ID: "far", Due: at, Start: at, End: at + 40*time.Millisecond, Outcome: o, Phase: timeline.PhaseDial})
 }
 
 // blurD makes the instance's own word on D uncertain.
@@ -452,7 +453,7 @@ func TestChecks(t *testing.T) {
 		{"prefers: one new connection after P", PrefersReady(), func(s *scene) {
 			done := false
 			s.each(func(x *timeline.Sample) {
-				if !done && x.Stream == "service/http1/new/get" && between(x, 14*sec, 15*sec) {
+				if !done && x.Stream == flow.Named("service/http1/new/get") && between(x, 14*sec, 15*sec) {
 					x.Server = uid
 					done = true
 				}
@@ -460,7 +461,7 @@ func TestChecks(t *testing.T) {
 		}, spec.Fail},
 		{"prefers: reused connections may stay", PrefersReady(), func(s *scene) {
 			s.each(func(x *timeline.Sample) {
-				if x.Stream == "service/http1/reused/get" {
+				if x.Stream == flow.Named("service/http1/reused/get") {
 					x.Server = uid
 				}
 			})
@@ -468,7 +469,7 @@ func TestChecks(t *testing.T) {
 		{"prefers: a lost new connection after P", PrefersReady(), func(s *scene) {
 			s.tl.Ledger = nil // no backend had it
 			s.each(func(x *timeline.Sample) {
-				if x.Stream == "service/http1/new/get" && between(x, 15*sec, 15*sec+50*time.Millisecond) {
+				if x.Stream == flow.Named("service/http1/new/get") && between(x, 15*sec, 15*sec+50*time.Millisecond) {
 					fail(x, timeline.Timeout)
 				}
 			})
@@ -498,7 +499,7 @@ func TestChecks(t *testing.T) {
 		{"prefers: a liar that says ready to the end", PrefersReady(), func(s *scene) {
 			s.drop(func(e timeline.Event) bool { return e.Kind == timeline.Endpoint && e.Attrs["terminating"] == "true" })
 			s.each(func(x *timeline.Sample) {
-				if x.Stream == "service/http1/new/get" {
+				if x.Stream == flow.Named("service/http1/new/get") {
 					x.Server = uid
 				}
 			})
@@ -508,14 +509,14 @@ func TestChecks(t *testing.T) {
 		{"abrupt: all saw it", SeesAbruptDeath(), func(s *scene) { killAll(s, nil) }, spec.Pass},
 		{"abrupt: the slow requests of the same client saw it", SeesAbruptDeath(), func(s *scene) {
 			s.slow("service/http1/reused/slow/2s", 6)
-			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
+			killAll(s, func(x *timeline.Sample) bool { return x.Stream == flow.Named("service/http1/reused/get") })
 		}, spec.Pass},
 		{"abrupt: neither saw it", SeesAbruptDeath(), func(s *scene) {
 			s.slow("service/http1/reused/slow/2s", 6)
-			killAll(s, func(x *timeline.Sample) bool { return strings.HasPrefix(x.Stream, "service/http1/reused") })
+			killAll(s, func(x *timeline.Sample) bool { return strings.HasPrefix(x.Stream.String(), "service/http1/reused") })
 		}, spec.Fail},
 		{"abrupt: one stream is blind", SeesAbruptDeath(), func(s *scene) {
-			killAll(s, func(x *timeline.Sample) bool { return x.Stream == "service/http1/reused/get" })
+			killAll(s, func(x *timeline.Sample) bool { return x.Stream == flow.Named("service/http1/reused/get") })
 		}, spec.Fail},
 	}
 	build := once(healthy)
@@ -561,7 +562,7 @@ func TestZeroFailedNeedsThirtyThousand(t *testing.T) {
 		t.Fatalf("verdict %v: %s", f.Verdict, f.Actual)
 	}
 	s.each(func(x *timeline.Sample) {
-		if x.Stream == "service/http1/new/get" && x.Start > 24*sec && x.Start < 24*sec+20*time.Millisecond {
+		if x.Stream == flow.Named("service/http1/new/get") && x.Start > 24*sec && x.Start < 24*sec+20*time.Millisecond {
 			fail(x, timeline.NoRoute)
 		}
 	})
@@ -585,7 +586,7 @@ func TestZeroFailedCountsWhatWasInFlight(t *testing.T) {
 	} {
 		s := healthy()
 		s.stream("service/h2c/new/get", 2000, func(x *timeline.Sample) { x.Server = "uid-b" })
-		lost := timeline.Sample{Stream: "service/http1/new/get", ID: "lost", Nth: 1, Due: tc.start, Start: tc.start, End: tc.end}
+		lost := timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: "lost", Nth: 1, Due: tc.start, Start: tc.start, End: tc.end}
 		fail(&lost, timeline.Reset)
 		s.add(lost)
 		if f := s.run(ZeroFailed()); f.Verdict != tc.want {

@@ -80,7 +80,7 @@ func IgnoresSecondSignal() Check {
 				all, lost = all+fresh.all+work.all+later.all, lost+fresh.lost+work.lost+later.lost
 				g.least(newConns, t.Name, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(k, inFlight, t.Name, inflight[k])
+					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
 			g.needTerminations(c)

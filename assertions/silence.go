@@ -4,10 +4,10 @@ package assertions
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Patience is how long an attempt may take on a healthy path: what its
@@ -16,10 +16,10 @@ import (
 func Patience(s timeline.Sample) time.Duration { return time.Second + takes(s) + 2*delay(s) }
 
 // Silence says that a stream sent nothing for too long while it should have,
-// or nothing at all; "" when it did its part. key is the profile's, rate is
+// or nothing at all; "" when it did its part. rate is
 // requests per second: of each target's own stream, where it goes to targets.
 // A stream to a pod need not go on when the pod has exited.
-func Silence(c Case, key string, rate float64) string {
+func Silence(c Case, of flow.Flow, rate float64) string {
 	// The schedule leaves at most two slots between two attempts; more than
 	// five is no chance, and half a second of a fast stream is no conclusion.
 	longest := max(500*time.Millisecond, time.Duration(5/rate*float64(time.Second)))
@@ -30,29 +30,29 @@ func Silence(c Case, key string, rate float64) string {
 	// The baseline has to be clean, and that is judged for itself: a hole in it, long
 	// before anything was disturbed, hides nothing of what came then.
 	from := max(c.Steady, c.Disturbed-time.Second)
-	ends := map[string]time.Duration{}
-	if strings.HasPrefix(key, "direct/") {
+	ends := map[flow.Stream]time.Duration{}
+	if of.Path == flow.Direct {
 		for _, t := range c.Terminations {
-			ends[key+"@"+t.UID] = min(end, t.exitOr(end))
+			ends[flow.To(of, t.UID)] = min(end, t.exitOr(end))
 		}
 	} else {
 		// A path with a stream for each node has as many as were ever seen.
 		for _, s := range c.Timeline.Samples {
-			if strings.HasPrefix(s.Stream, key+"@") {
+			if s.Stream.Flow() == of && s.Stream.Target() != "" {
 				ends[s.Stream] = end
 			}
 		}
 		if len(ends) == 0 {
-			ends[key] = end
+			ends[flow.To(of, "")] = end
 		}
 	}
 	// A stream to a pod that came later begins when it begins: what it has to
 	// show, the floors say.
-	late := map[string]bool{}
+	late := map[flow.Stream]bool{}
 	for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
-		late[key+"@"+e.Subject] = e.At > c.Steady
+		late[flow.To(of, e.Subject)] = e.At > c.Steady
 	}
-	last := map[string]time.Duration{}
+	last := map[flow.Stream]time.Duration{}
 	for _, s := range c.Timeline.Samples {
 		until, ok := ends[s.Stream]
 		if !ok || s.Start < from || s.Start > until {
@@ -85,10 +85,9 @@ func Silence(c Case, key string, rate float64) string {
 }
 
 // spoken is a stream's name with its target's own, where it has one.
-func spoken(c Case, stream string) string {
-	key, target, ok := strings.Cut(stream, "@")
-	if !ok {
-		return stream
+func spoken(c Case, s flow.Stream) string {
+	if s.Target() == "" {
+		return s.String()
 	}
-	return key + " to " + nameOf(c, target)
+	return s.Flow().String() + " to " + nameOf(c, s.Target())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -58,7 +59,7 @@ func ClosesSilent() Check {
 
 // silentAt are the connections to an instance that stood at its D and on which
 // nothing was ever said.
-func silentAt(c Case, t Termination, protocols []string) []connection {
+func silentAt(c Case, t Termination, protocols []flow.Protocol) []connection {
 	begin := t.Drain.At - t.Drain.Err
 	var out []connection
 	for _, k := range connectionsTo(c, t, protocols) {

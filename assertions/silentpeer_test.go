@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -51,7 +52,7 @@ func TestClosesSilent(t *testing.T) {
 			stood(s, 6, "http1/new/mute/20s", 8*sec, 9*sec, timeline.FrameFIN)
 		}, spec.Inconclusive},
 		{"one dial was refused long before the listener's end", ClosesSilent(), and(func(s *scene) {
-			s.add(timeline.Sample{Stream: "direct/http1/new/get@" + uid, ID: "alone", Start: wireD + sec/2, End: wireD + sec/2 + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial})
+			s.add(timeline.Sample{Stream: flow.Named("direct/http1/new/get@" + uid), ID: "alone", Start: wireD + sec/2, End: wireD + sec/2 + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial})
 			stood(s, 1, "http1/new/mute/20s", 9*sec, limit-1, timeline.FrameFIN)
 		}), spec.Pass},
 		{"idle ones are another's", ClosesSilent(), and(func(s *scene) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -144,7 +145,7 @@ type schedule struct {
 	samples []timeline.Sample // in order of their begin
 	// saturated[n] counts those of the first n samples.
 	saturated []int
-	streams   map[string]*numbered
+	streams   map[flow.Stream]*numbered
 }
 
 // numbered are the requests of a stream that have a number, in order of their
@@ -155,7 +156,7 @@ type numbered struct {
 }
 
 func scheduleOf(samples []timeline.Sample) *schedule {
-	s := &schedule{samples: samples, saturated: make([]int, 1, len(samples)+1), streams: map[string]*numbered{}}
+	s := &schedule{samples: samples, saturated: make([]int, 1, len(samples)+1), streams: map[flow.Stream]*numbered{}}
 	for _, x := range samples {
 		n := s.saturated[len(s.saturated)-1]
 		if x.Saturated {

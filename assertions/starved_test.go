@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -32,7 +33,7 @@ func TestStarved(t *testing.T) {
 			tl := &timeline.Timeline{}
 			for k := range 60 * int(time.Second/slot) {
 				due := time.Duration(k) * slot
-				s := timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: due, Start: due}
+				s := timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprintf("00ff-%d", k), Due: due, Start: due}
 				if due >= 20*sec && due < 20*sec+x.still {
 					if x.leaves {
 						continue
@@ -67,7 +68,7 @@ func TestUnsentIsMissed(t *testing.T) {
 		tl := &timeline.Timeline{}
 		for k := range x.of {
 			at := 20*sec + time.Duration(k)*10*time.Millisecond
-			s := timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at, Outcome: timeline.OK, Phase: timeline.PhaseDone}
+			s := timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at, Outcome: timeline.OK, Phase: timeline.PhaseDone}
 			if k > 10 && k <= 10+x.unsent {
 				s.Outcome, s.Phase, s.Saturated = timeline.Cancelled, timeline.PhaseDue, true
 			}
@@ -91,7 +92,7 @@ func BenchmarkLate(b *testing.B) {
 	for k := range samples {
 		at := time.Duration(k) * 100 * sec / samples
 		tl.Samples = append(tl.Samples, timeline.Sample{
-			Stream: fmt.Sprintf("service/http1/new/get/delay=%dms", k%streams), ID: fmt.Sprintf("00ff-%d", k/streams),
+			Stream: flow.Named(fmt.Sprintf("service/http1/new/get/delay=%dms", k%streams)), ID: fmt.Sprintf("00ff-%d", k/streams),
 			Due: at, Start: at, Saturated: k%5 == 0,
 		})
 	}
@@ -126,7 +127,7 @@ func TestLost(t *testing.T) {
 			tl := &timeline.Timeline{}
 			for k := range 100 {
 				at := time.Duration(k) * sec / 10
-				tl.Samples = append(tl.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
+				tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
 			}
 			c := Case{Timeline: tl, P: 3 * sec, Terminations: []Termination{{UID: "uid-a", Drain: Instant{At: 3 * sec}}}}
 			for _, at := range []int{40, 50} {
@@ -192,7 +193,7 @@ func TestLostWhereNobodyServes(t *testing.T) {
 			tl := &timeline.Timeline{Events: x.events}
 			for k := range 100 {
 				at := time.Duration(k) * sec / 10
-				tl.Samples = append(tl.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at + sec/10, Saturated: x.starved && k%2 == 0})
+				tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, End: at + sec/10, Saturated: x.starved && k%2 == 0})
 			}
 			s := tl.Samples[70]
 			s.Outcome, s.First = timeline.Closed, x.answers
@@ -208,7 +209,7 @@ func TestLostWhereNobodyServes(t *testing.T) {
 	}
 	// Long after, they are all back.
 	var g gather
-	s := timeline.Sample{Stream: "service/http1/new/get", Start: 20 * sec, End: 20 * sec, Outcome: timeline.Reset}
+	s := timeline.Sample{Stream: flow.Named("service/http1/new/get"), Start: 20 * sec, End: 20 * sec, Outcome: timeline.Reset}
 	if g.lost(Case{Timeline: &timeline.Timeline{Events: back}, P: 3 * sec}, s, "uid-a", "lost"); len(g.finding.Culprits) != 1 {
 		t.Error("a reset while somebody served was excused")
 	}

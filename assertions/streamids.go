@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -198,7 +199,7 @@ func cutShort(s timeline.Sample) bool { return s.Failed() && s.Phase != timeline
 // opened is when a request's stream was opened: its HEADERS are written with
 // the request's end where it has no body of its own, and at its begin else.
 func opened(s timeline.Sample) time.Duration {
-	if op := word(s, 3); op == "post" || op == "upload" || op == "continue" || isCall(s) || s.Sent == 0 {
+	if slices.Contains(posted, s.Stream.Flow().Op) || isCall(s) || s.Sent == 0 {
 		return max(s.Start, s.Dial)
 	}
 	return s.Sent

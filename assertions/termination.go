@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Instant is a moment with its source and its uncertainty to either side.
@@ -275,33 +275,17 @@ func lastNew(tl *timeline.Timeline, uid string) Instant {
 	return last
 }
 
-// throughService and direct read a sample's path off its stream's name:
-// load.Profile.Key begins with the path, and a direct stream ends with "@"
-// and the target's UID.
-func throughService(s timeline.Sample) bool { return strings.HasPrefix(s.Stream, "service/") }
+func throughService(s timeline.Sample) bool { return s.Stream.Flow().Path == flow.Service }
 
 func directTo(s timeline.Sample, uid string) bool {
-	return strings.HasPrefix(s.Stream, "direct/") && strings.HasSuffix(s.Stream, "@"+uid)
+	return s.Stream.Target() == uid && s.Stream.Flow().Path == flow.Direct
 }
 
-// word returns the n-th part of a stream's name: path, protocol, connections,
-// operation.
-func word(s timeline.Sample, n int) string {
-	part, rest, more := strings.Cut(kindOf(s), "/")
-	for ; n > 0; n-- {
-		if !more {
-			return ""
-		}
-		part, rest, more = strings.Cut(rest, "/")
-	}
-	return part
-}
-
-func onNewConns(s timeline.Sample) bool { return word(s, 2) == "new" }
+func onNewConns(s timeline.Sample) bool { return s.Stream.Flow().Conns == flow.New }
 
 // Short says whether the sample's operation takes no time by design, over a path without
 // delay.
 func Short(s timeline.Sample) bool { return !slowOp(s) && delay(s) == 0 }
 
 // slowOp says whether the sample's operation takes time by design.
-func slowOp(s timeline.Sample) bool { return word(s, 3) != "get" }
+func slowOp(s timeline.Sample) bool { return s.Stream.Flow().Op != flow.Get }

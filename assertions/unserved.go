@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -15,18 +16,18 @@ import (
 // the work that they left in ledgers: they are evidence of what is not there, and of
 // nothing else.
 func (c *Case) setAside() {
-	keys := map[string]bool{}
+	unserved := map[flow.Flow]bool{}
 	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
 		if e.Attrs["what"] == MarkUnserved {
-			keys[keyOf(e.Attrs["stream"])] = true
+			unserved[flow.Named(e.Attrs["stream"]).Flow()] = true
 		}
 	}
-	if len(keys) == 0 {
+	if len(unserved) == 0 {
 		return
 	}
 	ids := map[string]bool{}
 	c.Timeline.Samples = slices.DeleteFunc(c.Timeline.Samples, func(s timeline.Sample) bool {
-		if !keys[keyOf(s.Stream)] {
+		if !unserved[s.Stream.Flow()] {
 			return false
 		}
 		c.Unserved = append(c.Unserved, s)
@@ -36,20 +37,14 @@ func (c *Case) setAside() {
 	c.Timeline.Ledger = slices.DeleteFunc(c.Timeline.Ledger, func(e timeline.Entry) bool { return ids[e.ID] })
 }
 
-// keyOf is a stream's name without its target.
-func keyOf(stream string) string {
-	key, _, _ := strings.Cut(stream, "@")
-	return key
-}
-
-// Claimed is the finding on a stream, by its profile's key, that the system claims to
+// Claimed is the finding on a flow that the system claims to
 // serve and never did; false where it did. features are those that ask for it.
-func Claimed(c Case, key string, features []spec.Feature) (spec.Finding, bool) {
+func Claimed(c Case, of flow.Flow, features []spec.Feature) (spec.Finding, bool) {
 	var g gather
 	n := 0
 	for _, s := range c.Unserved {
 		// What comes after the gate adds nothing: nobody would have waited for it.
-		if keyOf(s.Stream) != key || s.Start > c.Steady {
+		if s.Stream.Flow() != of || s.Start > c.Steady {
 			continue
 		}
 		if n == 0 {
@@ -57,8 +52,7 @@ func Claimed(c Case, key string, features []spec.Feature) (spec.Finding, bool) {
 		}
 		n++
 		g.finding.Window.To = max(g.finding.Window.To, s.End)
-		_, target, _ := strings.Cut(s.Stream, "@")
-		g.culprit(s.Start, nameOf(c, target), s.ID, "%s", strings.TrimSpace(fmt.Sprintf("%s (%s) %s", s.Outcome, s.Phase, s.Err)))
+		g.culprit(s.Start, nameOf(c, s.Stream.Target()), s.ID, "%s", strings.TrimSpace(fmt.Sprintf("%s (%s) %s", s.Outcome, s.Phase, s.Err)))
 	}
 	if n == 0 {
 		return spec.Finding{}, false
@@ -70,6 +64,6 @@ func Claimed(c Case, key string, features []spec.Feature) (spec.Finding, bool) {
 	f := g.finding
 	f.Check, f.Verdict = "claimed", spec.Fail
 	f.Expected = "the system serves what it claims to (features: " + strings.Join(names, ", ") + "); what it does not claim is skipped"
-	f.Actual = fmt.Sprintf("%s: none of %d requests was served in %s, while nothing was disturbed and other traffic was served", key, n, ms(f.Window.To-f.Window.From))
+	f.Actual = fmt.Sprintf("%s: none of %d requests was served in %s, while nothing was disturbed and other traffic was served", of, n, ms(f.Window.To-f.Window.From))
 	return f, true
 }

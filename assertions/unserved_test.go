@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -25,21 +26,21 @@ func TestClaimed(t *testing.T) {
 	s.tl.Sort()
 	c := NewCase(&s.tl, s.p)
 	for _, x := range c.Timeline.Samples {
-		if strings.HasPrefix(x.Stream, never) {
+		if strings.HasPrefix(x.Stream.String(), never) {
 			t.Fatal("what nobody ever served is judged with the rest")
 		}
 	}
 	if len(c.Timeline.Ledger) != begun-1 {
 		t.Error("its work is left in the ledger")
 	}
-	f, is := Claimed(c, never, []spec.Feature{spec.H2C})
+	f, is := Claimed(c, flow.Parse(never), []spec.Feature{spec.H2C})
 	if !is || f.Verdict != spec.Fail || !strings.Contains(f.Expected, "H2C") || !strings.Contains(f.Actual, never+": none of ") || len(f.Culprits) == 0 {
 		t.Errorf("%v %+v", is, f)
 	}
 	if f.Window.To > 5*sec+time.Second {
 		t.Errorf("the finding goes on to %s, and the gate opened at 5s", f.Window.To)
 	}
-	if _, is := Claimed(c, served, []spec.Feature{spec.HTTP1}); is {
+	if _, is := Claimed(c, flow.Parse(served), []spec.Feature{spec.HTTP1}); is {
 		t.Error("what was served is no broken claim")
 	}
 }
@@ -47,7 +48,7 @@ func TestClaimed(t *testing.T) {
 // What was sent ahead and left unanswered is no loss, and no sight of a death.
 func TestLeftBehind(t *testing.T) {
 	for outcome, want := range map[timeline.Outcome]bool{timeline.BehindClose: true, timeline.Closed: true, timeline.Reset: false, timeline.OK: false} {
-		s := timeline.Sample{Stream: "direct/http1/new/ahead/1s@" + uid, Nth: 2, Outcome: outcome}
+		s := timeline.Sample{Stream: flow.Named("direct/http1/new/ahead/1s@" + uid), Nth: 2, Outcome: outcome}
 		if LeftBehind(s) != want {
 			t.Errorf("%s: %v", outcome, !want)
 		}

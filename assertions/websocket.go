@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // upgrades says whether a request makes a WebSocket of its connection.
-func upgrades(s timeline.Sample) bool { return word(s, 3) == "websocket" }
+func upgrades(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.WebSocket }
 
 // goodbyes are the close codes by which a server says that it goes. RFC 6455
 // section 7.4.1: "1001 indicates that an endpoint is "going away", such as a

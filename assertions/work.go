@@ -4,10 +4,10 @@ package assertions
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // atTheDoor is how long before the listener's end a request must have been
@@ -52,9 +52,9 @@ func LeftBehind(s timeline.Sample) bool {
 }
 
 // ahead says whether two requests were sent at once, and aheadPost whether the second was
-// one with a long body (load.Ahead, load.AheadPost).
-func ahead(s timeline.Sample) bool     { return word(s, 3) == "ahead" || aheadPost(s) }
-func aheadPost(s timeline.Sample) bool { return word(s, 3) == "ahead-post" }
+// one with a long body (flow.Ahead, flow.AheadPost).
+func ahead(s timeline.Sample) bool     { return s.Stream.Flow().Op == flow.Ahead || aheadPost(s) }
+func aheadPost(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.AheadPost }
 
 // stopsAccepting is the first sign that an instance accepts no more: its own
 // word, the first of the dials that fail from then on (one alone is a loss, and no
@@ -114,18 +114,9 @@ func lastSeen(c Case) time.Duration {
 	return last
 }
 
-// kindOf is the stream of a sample without its target.
-func kindOf(s timeline.Sample) string {
-	kind, _, _ := strings.Cut(s.Stream, "@")
-	return kind
-}
-
 // takes is how long the sample's operation lasts by design.
 func takes(s timeline.Sample) time.Duration {
-	d, err := time.ParseDuration(word(s, 4))
-	if err != nil {
-		return 0
-	}
+	d := s.Stream.Flow().Takes
 	if ahead(s) && s.Nth > 1 {
 		return 2 * d // it waits behind another one
 	}
@@ -133,11 +124,4 @@ func takes(s timeline.Sample) time.Duration {
 }
 
 // delay is by how much the sample's path is longer, in each direction.
-func delay(s timeline.Sample) time.Duration {
-	_, by, _ := strings.Cut(kindOf(s), "/delay=")
-	d, err := time.ParseDuration(by)
-	if err != nil {
-		return 0
-	}
-	return d
-}
+func delay(s timeline.Sample) time.Duration { return s.Stream.Flow().Delay }

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // ZeroFailed judges that nothing that was sent through the Service from the
 // first D to the last exit + P failed.
-func ZeroFailed() Check { return zeroFailed("service", "through the Service", 30_000) }
+func ZeroFailed() Check { return zeroFailed(flow.Service, "through the Service", 30_000) }
 
 // ZeroFailedAtLength is ZeroFailed over 300 s at 500 requests/s.
-func ZeroFailedAtLength() Check { return zeroFailed("service", "through the Service", 120_000) }
+func ZeroFailedAtLength() Check { return zeroFailed(flow.Service, "through the Service", 120_000) }
 
 // ZeroFailedOutside is the same for clients outside the cluster, who come by a
 // node's port.
 func ZeroFailedOutside() Check {
-	return zeroFailed("nodeport", "from outside, through a node's port,", 120_000)
+	return zeroFailed(flow.NodePort, "from outside, through a node's port,", 120_000)
 }
 
 // newAround and reusedAround are what a Service is to be offered around each termination.
@@ -29,7 +30,7 @@ var (
 	reusedAround = Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 )
 
-func zeroFailed(path, way string, floorAttempts int) Check {
+func zeroFailed(path flow.Path, way string, floorAttempts int) Check {
 	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
 	attemptsFloor := Floor{Name: attempts, N: floorAttempts,
 		Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3),
@@ -60,7 +61,7 @@ type losses struct {
 // failed, until the last exit + P. Each termination needs so many new
 // connections, and requests on reused ones, offered to the path: nobody can
 // choose which pod serves them.
-func (g *gather) losses(c Case, path string, newConns, reusedConns Floor) losses {
+func (g *gather) losses(c Case, path flow.Path, newConns, reusedConns Floor) losses {
 	var l losses
 	g.needTerminations(c)
 	if len(c.Terminations) == 0 {
@@ -70,7 +71,7 @@ func (g *gather) losses(c Case, path string, newConns, reusedConns Floor) losses
 	g.span(w.From, w.To)
 	hit := map[string]bool{}
 	for _, s := range c.Timeline.Samples {
-		if word(s, 0) != path || s.Start > w.To {
+		if s.Stream.Flow().Path != path || s.Start > w.To {
 			continue
 		}
 		if w.Contains(s.Start) {
@@ -163,9 +164,9 @@ func offered(tl *timeline.Timeline, from, to time.Duration) (fresh, reused int) 
 	return offeredTo(tl, "service", from, to)
 }
 
-func offeredTo(tl *timeline.Timeline, path string, from, to time.Duration) (fresh, reused int) {
+func offeredTo(tl *timeline.Timeline, path flow.Path, from, to time.Duration) (fresh, reused int) {
 	for _, s := range tl.Samples {
-		if word(s, 0) != path || s.Saturated || s.Start < from || s.Start > to {
+		if s.Stream.Flow().Path != path || s.Saturated || s.Start < from || s.Start > to {
 			continue
 		}
 		switch {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Flows are streams of this very process, whose clock is the timeline's own.
@@ -16,13 +17,13 @@ type Flows struct {
 	emit func(timeline.Record)
 
 	mu      sync.Mutex
-	handles map[string]Handle // by the streams' names
+	handles map[flow.Stream]Handle
 }
 
 // NewFlows makes a set with nothing in it. The end of ctx kills what runs in
 // it, and emit takes what its streams see, from many goroutines.
 func NewFlows(ctx context.Context, gen Generator, emit func(timeline.Record)) *Flows {
-	return &Flows{ctx: ctx, gen: gen, emit: emit, handles: map[string]Handle{}}
+	return &Flows{ctx: ctx, gen: gen, emit: emit, handles: map[flow.Stream]Handle{}}
 }
 
 // Start begins streams.
@@ -41,7 +42,7 @@ func (f *Flows) Start(streams ...Stream) error {
 
 // Stop ends the pacing of the streams of those names, of all where there is
 // none, and returns when nothing of them is in flight.
-func (f *Flows) Stop(ctx context.Context, names ...string) error {
+func (f *Flows) Stop(ctx context.Context, names ...flow.Stream) error {
 	f.mu.Lock()
 	var handles []Handle
 	if len(names) == 0 {

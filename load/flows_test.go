@@ -9,22 +9,23 @@ import (
 	"testing"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // still is a generator whose streams have something in flight until they are
 // let go.
-type still map[string]*flow
+type still map[flow.Stream]*held
 
-type flow struct{ stopped, done chan struct{} }
+type held struct{ stopped, done chan struct{} }
 
-func (f *flow) Stop()                 { close(f.stopped) }
-func (f *flow) Done() <-chan struct{} { return f.done }
+func (f *held) Stop()                 { close(f.stopped) }
+func (f *held) Done() <-chan struct{} { return f.done }
 
 func (g still) Start(_ context.Context, s Stream, _ func(timeline.Record)) (Handle, error) {
 	if s.Addr == "" {
 		return nil, errors.New("no address")
 	}
-	f := &flow{stopped: make(chan struct{}), done: make(chan struct{})}
+	f := &held{stopped: make(chan struct{}), done: make(chan struct{})}
 	g[s.Name] = f
 	return f, nil
 }
@@ -32,15 +33,16 @@ func (g still) Start(_ context.Context, s Stream, _ func(timeline.Record)) (Hand
 // Stop waits for what is in flight: of the streams that were named, and of all
 // where there is none.
 func TestFlowsStop(t *testing.T) {
-	for _, names := range [][]string{{"a"}, {"a", "b", "nobody"}, nil} {
+	a, b := flow.Named("a"), flow.Named("b")
+	for _, names := range [][]flow.Stream{{a}, {a, b, flow.Named("nobody")}, nil} {
 		g := still{}
 		f := NewFlows(t.Context(), g, nil)
-		if err := f.Start(Stream{Name: "a", Addr: "x"}, Stream{Name: "b", Addr: "x"}); err != nil {
+		if err := f.Start(Stream{Name: a, Addr: "x"}, Stream{Name: b, Addr: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		stopped := make(chan error, 1)
 		go func() { stopped <- f.Stop(t.Context(), names...) }()
-		for _, name := range []string{"a", "b"} {
+		for _, name := range []flow.Stream{a, b} {
 			if names != nil && !slices.Contains(names, name) {
 				continue
 			}
@@ -60,10 +62,10 @@ func TestFlowsStop(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f := NewFlows(ctx, still{}, nil)
-	if err := f.Start(Stream{Name: "a"}); err == nil {
+	if err := f.Start(Stream{Name: a}); err == nil {
 		t.Error("a stream that can't be started was")
 	}
-	if err := f.Start(Stream{Name: "a", Addr: "x"}); err != nil {
+	if err := f.Start(Stream{Name: a, Addr: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	cancel()

@@ -74,7 +74,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 				if s.Control {
 					controls++
 					for _, p := range s.Traffic {
-						control[string(s.Topology.Role)+p.Key()] = true
+						control[string(s.Topology.Role)+p.Flow.String()] = true
 					}
 					continue
 				}
@@ -83,8 +83,8 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 					b, _ := behaviour.Find(id)
 					b, _ = stage.Fit(b)
 					for _, p := range b.Traffic {
-						if !slices.ContainsFunc(s.Traffic, func(q load.Profile) bool { return q.Key() == p.Key() }) {
-							t.Errorf("%s of %s has no stream %s", id, s.Name, p.Key())
+						if !slices.ContainsFunc(s.Traffic, func(q load.Profile) bool { return q.Flow == p.Flow }) {
+							t.Errorf("%s of %s has no stream %s", id, s.Name, p.Flow.String())
 						}
 					}
 				}
@@ -94,8 +94,8 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 					t.Errorf("%s is recorded %d times", b.ID, in[b.ID])
 				} else if why == "" {
 					for _, p := range fit.Traffic {
-						if p.Sights() && p.Takes == 0 && !control[string(fit.Topology.Role)+p.Key()] {
-							t.Errorf("no control of its role has stream %s of %s", p.Key(), b.ID)
+						if p.Sights() && p.Takes == 0 && !control[string(fit.Topology.Role)+p.Flow.String()] {
+							t.Errorf("no control of its role has stream %s of %s", p.Flow.String(), b.ID)
 						}
 					}
 				}

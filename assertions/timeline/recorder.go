@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // files are the files of a history, one for each field of a Record.
@@ -146,7 +148,7 @@ func (r Record) content() (file string, value any, err error) {
 // same on both sides: what the recorder takes, the reader takes.
 
 func checkSample(s *Sample) error {
-	if s.Stream == "" || s.ID == "" || s.Outcome == "" {
+	if s.Stream == (flow.Stream{}) || s.ID == "" || s.Outcome == "" {
 		return fmt.Errorf("a sample needs stream, id and outcome, it has %q, %q and %q", s.Stream, s.ID, s.Outcome)
 	}
 	return nil
@@ -160,7 +162,7 @@ func checkEvent(e *Event) error {
 }
 
 func checkFrame(f *Frame) error {
-	if f.Kind == "" || f.Stream == "" {
+	if f.Kind == "" || f.Stream == (flow.Stream{}) {
 		return fmt.Errorf("a frame needs kind and stream, it has %q and %q", f.Kind, f.Stream)
 	}
 	return nil

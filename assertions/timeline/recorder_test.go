@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 func sample(id string, start time.Duration) Record {
-	return Record{Sample: &Sample{Stream: "new", ID: id, Addr: "127.0.0.1:1", Due: start, Start: start, End: start + 1, Outcome: OK, Phase: PhaseDone}}
+	return Record{Sample: &Sample{Stream: flow.Named("new"), ID: id, Addr: "127.0.0.1:1", Due: start, Start: start, End: start + 1, Outcome: OK, Phase: PhaseDone}}
 }
 
 func event(at time.Duration) Record {
@@ -27,7 +29,7 @@ func event(at time.Duration) Record {
 }
 
 func frame(at time.Duration) Record {
-	return Record{Frame: &Frame{At: at, Stream: "h2", Conn: 1, Kind: "GOAWAY"}}
+	return Record{Frame: &Frame{At: at, Stream: flow.Named("h2"), Conn: 1, Kind: "GOAWAY"}}
 }
 
 func entry(id string, at time.Duration) Record {
@@ -140,9 +142,9 @@ func TestRefusedRecords(t *testing.T) {
 	}{
 		{"nothing set", Record{}, "this one has 0"},
 		{"two set", two, "this one has 2"},
-		{"sample without an outcome", Record{Sample: &Sample{Stream: "s", ID: "i"}}, "needs stream, id and outcome"},
+		{"sample without an outcome", Record{Sample: &Sample{Stream: flow.Named("s"), ID: "i"}}, "needs stream, id and outcome"},
 		{"event without a kind", Record{Event: &Event{Source: "runner"}}, "needs kind and source"},
-		{"frame without a kind", Record{Frame: &Frame{Stream: "s"}}, "needs kind and stream"},
+		{"frame without a kind", Record{Frame: &Frame{Stream: flow.Named("s")}}, "needs kind and stream"},
 		{"entry with another step", Record{Entry: &Entry{ID: "i", Step: "middle"}}, "a step of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Outcome is what became of one attempt, classified at the socket.
@@ -61,8 +63,8 @@ const (
 // recorded history, and the agent's raw CLOCK_MONOTONIC before that. A zero
 // time means that the attempt never came so far.
 type Sample struct {
-	// Stream is the name of the flow that the attempt belongs to.
-	Stream string `json:"stream"`
+	// Stream is what the attempt belongs to.
+	Stream flow.Stream `json:"stream"`
 	// ID is the request ID, the same in the ledger.
 	ID string `json:"id"`
 	// Conn counts the connections of the stream from 1; 0: none was opened.
@@ -327,7 +329,7 @@ type Event struct {
 // Frame is one frame or alert that a wire-level client saw.
 type Frame struct {
 	At     time.Duration     `json:"at"`
-	Stream string            `json:"stream"`
+	Stream flow.Stream       `json:"stream"`
 	Conn   uint64            `json:"conn"`
 	Kind   FrameKind         `json:"kind"`
 	Attrs  map[string]string `json:"attrs,omitempty"`

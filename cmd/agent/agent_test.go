@@ -30,6 +30,7 @@ import (
 	"github.com/lastcall-dev/lastcall/cmd/agent/cli"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // patience bounds what is waited for. It costs nothing where all is well, and a
@@ -302,16 +303,16 @@ func TestProbeEchoWitness(t *testing.T) {
 
 			var streams []load.Stream
 			for _, p := range []load.Profile{
-				{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
-				{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 20},
-				{Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 20},
-				{Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 20},
-				{Protocol: load.HTTP1, Conns: load.New, Op: load.Slow, Rate: 4, Takes: time.Second},
-				{Protocol: load.H2C, Conns: load.New, Op: load.Upload, Rate: 4, Takes: time.Second},
-				{Protocol: load.HTTP1, Conns: load.New, Op: load.Continue, Rate: 4, Takes: time.Second},
+				{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
+				{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+				{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 20},
+				{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+				{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: time.Second}, Rate: 4},
+				{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.New, Op: flow.Upload, Takes: time.Second}, Rate: 4},
+				{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Continue, Takes: time.Second}, Rate: 4},
 			} {
-				p.Path = load.Direct
-				streams = append(streams, load.Stream{Name: p.Key(), Profile: p, Addr: target, Tolerance: 20 * time.Millisecond, Timeout: patience, Seed: 1})
+				p.Path = flow.Direct
+				streams = append(streams, load.Stream{Name: flow.To(p.Flow, ""), Profile: p, Addr: target, Tolerance: 20 * time.Millisecond, Timeout: patience, Seed: 1})
 			}
 			ctx := t.Context()
 			if err := client.Start(ctx, streams...); err != nil {
@@ -362,7 +363,7 @@ func TestProbeEchoWitness(t *testing.T) {
 			for _, s := range samples.Samples {
 				// net/http gives a new HTTP/2 connection 2 s for its SETTINGS. An echo
 				// that stood still for as long has closed it, with nothing read.
-				if strings.Contains(s.Stream, "/h2c/") && s.Nth == 1 && (s.Outcome == timeline.Reset || s.Outcome == timeline.Closed) &&
+				if s.Stream.Flow().Protocol == flow.H2C && s.Nth == 1 && (s.Outcome == timeline.Reset || s.Outcome == timeline.Closed) &&
 					s.End-s.Start >= 2*time.Second && begun[s.ID] == 0 {
 					t.Logf("the echo stood still: %+v", s)
 					continue

@@ -24,7 +24,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/kind/docker"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
@@ -146,7 +146,7 @@ func (r *row) count(tl *timeline.Timeline) {
 			continue
 		}
 		sent, failed := &r.Elsewhere, &r.ElsewhereFailed
-		if strings.HasPrefix(s.Stream, string(load.Service)+"/") {
+		if s.Stream.Flow().Path == flow.Service {
 			sent, failed = &r.Sent, &r.Failed
 		}
 		*sent++

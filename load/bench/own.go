@@ -22,6 +22,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/probe"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
@@ -93,11 +94,11 @@ func probeClient(ctx context.Context, t task) (result, error) {
 		lost error
 	)
 	s := load.Stream{
-		Name: "bench", Addr: t.Addr, Seed: uint64(time.Now().UnixNano()), Tolerance: time.Hour, Timeout: 10 * time.Second,
-		Profile: load.Profile{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: t.Rate},
+		Name: flow.Named("bench"), Addr: t.Addr, Seed: uint64(time.Now().UnixNano()), Tolerance: time.Hour, Timeout: 10 * time.Second,
+		Profile: load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: t.Rate},
 	}
 	if t.New {
-		s.Profile.Conns = load.New
+		s.Profile.Conns = flow.New
 	}
 	if t.Hold {
 		s.Timeout = time.Hour

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Times of the client. All are tunable, none is normative.
@@ -141,7 +142,7 @@ func (c *Client) Start(ctx context.Context, streams ...load.Stream) error {
 
 // Stop ends the pacing of the named streams, of all when there are no names.
 // It never cancels what is in flight, and does not wait for it.
-func (c *Client) Stop(ctx context.Context, names ...string) error {
+func (c *Client) Stop(ctx context.Context, names ...flow.Stream) error {
 	return c.call(ctx, http.MethodPost, "/v1/streams/stop", stopRequest{Names: names}, nil)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // patience bounds what is waited for. It costs nothing where all is well, and a
@@ -46,7 +47,7 @@ func leakCheck(t *testing.T) {
 type generator struct {
 	mu      sync.Mutex
 	started []load.Stream
-	handles map[string]*handle
+	handles map[flow.Stream]*handle
 }
 
 type handle struct {
@@ -72,7 +73,7 @@ func (g *generator) Start(ctx context.Context, s load.Stream, emit func(timeline
 	return h, nil
 }
 
-func (g *generator) finish(name string) {
+func (g *generator) finish(name flow.Stream) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.handles[name]
@@ -148,7 +149,7 @@ func another(t *testing.T) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gen := &generator{handles: map[string]*handle{}}
+	gen := &generator{handles: map[flow.Stream]*handle{}}
 	press := presser{make(chan string, 10), make(chan struct{})}
 	s := &control.Server{Role: "probe", Node: "n", Pod: "p", Version: "v", Spool: spool, Generator: gen, Presser: press, Signaller: signaller{}, Log: log.New(t.Output(), "", 0)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -398,22 +399,22 @@ func TestStreams(t *testing.T) {
 	a := start(t)
 	c := dial(t, a, nil)
 	ctx := t.Context()
-	s := func(name string) load.Stream { return load.Stream{Name: name, Addr: "127.0.0.1:1"} }
+	s := func(name string) load.Stream { return load.Stream{Name: flow.Named(name), Addr: "127.0.0.1:1"} }
 	if err := c.Start(ctx, s("one"), s("two")); err != nil {
 		t.Fatal(err)
 	}
 	for what, bad := range map[string][]load.Stream{
 		"409": {s("three"), s("one")},
 		"400": {s("three"), s("three")},
-		"bad": {s("four"), {Name: "five", Addr: "bad"}},
+		"bad": {s("four"), {Name: flow.Named("five"), Addr: "bad"}},
 	} {
 		if err := c.Start(ctx, bad...); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	a.gen.finish("four")
-	a.gen.handles["one"].emit(timeline.Record{Sample: &timeline.Sample{Stream: "one", ID: "1"}})
-	if err := c.Stop(ctx, "one", "none"); !errors.Is(err, fs.ErrNotExist) {
+	a.gen.finish(flow.Named("four"))
+	a.gen.handles[flow.Named("one")].emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("one"), ID: "1"}})
+	if err := c.Stop(ctx, flow.Named("one"), flow.Named("none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	all, err := c.Streams(ctx)
@@ -438,8 +439,8 @@ func TestStreams(t *testing.T) {
 	}})); err == nil || !strings.Contains(err.Error(), `"one" "two"`) {
 		t.Error(err)
 	}
-	a.gen.finish("one")
-	a.gen.finish("two")
+	a.gen.finish(flow.Named("one"))
+	a.gen.finish(flow.Named("two"))
 	if err := c.WaitIdle(ctx); err != nil {
 		t.Error(err)
 	}
@@ -460,15 +461,14 @@ func TestStreamsArriveWhole(t *testing.T) {
 	a := start(t)
 	c := dial(t, a, nil)
 	sent := load.Stream{
-		Name: "headless/dns/new/lookup", Addr: "10.96.0.10:53", Query: "headless.ns.svc.cluster.local.", IPv6: true,
+		Name: flow.Named("headless/dns/new/lookup"), Addr: "10.96.0.10:53", Query: "headless.ns.svc.cluster.local.", IPv6: true,
 		Profile: load.Profile{
-			Path: load.Headless, Protocol: load.DNS, Conns: load.New, Op: load.Lookup,
-			Rate: 12.5, Takes: 3 * time.Second, Delay: 20 * time.Millisecond,
+			Flow: flow.Flow{Path: flow.Headless, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup, Takes: 3 * time.Second, Delay: 20 * time.Millisecond}, Rate: 12.5,
 		},
 		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1, CA: "PEM", ServerName: "a.test", From: "127.9.8.0/28",
 	}
 	// So that a field that is added is not forgotten here.
-	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile)} {
+	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile), reflect.ValueOf(sent.Profile.Flow)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {
 				t.Errorf("%s.%s is not tried", v.Type(), v.Type().Field(i).Name)
@@ -508,14 +508,14 @@ func TestCPUIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for loads := 1; loads <= 2; loads++ {
-		if err := c.Start(ctx, load.Stream{Name: "one"}, load.Stream{Name: "two"}); err != nil {
+		if err := c.Start(ctx, load.Stream{Name: flow.Named("one")}, load.Stream{Name: flow.Named("two")}); err != nil {
 			t.Fatal(err)
 		}
-		a.gen.finish("one")
+		a.gen.finish(flow.Named("one"))
 		if _, err := c.Streams(ctx); err != nil {
 			t.Fatal(err)
 		}
-		a.gen.finish("two")
+		a.gen.finish(flow.Named("two"))
 		for range 2 {
 			if err := c.WaitIdle(ctx); err != nil {
 				t.Fatal(err)

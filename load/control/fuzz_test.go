@@ -16,6 +16,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // answering is a transport that has one answer, which ends as is said.
@@ -143,7 +144,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path uint8, body, query string) {
 		s := &Server{
 			Role: "probe", Spool: spool, Generator: noStreams{}, Presser: noPressure{}, Signaller: noSignals{},
-			Log: log.New(io.Discard, "", 0), ctx: t.Context(), streams: map[string]*running{},
+			Log: log.New(io.Discard, "", 0), ctx: t.Context(), streams: map[flow.Stream]*running{},
 		}
 		h := s.handler()
 		for _, method := range []string{http.MethodGet, http.MethodPost} {

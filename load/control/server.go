@@ -24,6 +24,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Hello is who an agent is, and its clock.
@@ -104,7 +105,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	ctx      context.Context
-	streams  map[string]*running
+	streams  map[flow.Stream]*running
 	loaded   bool // streams were started since the CPU was told
 	pressing sync.WaitGroup
 	pressure []*pressing // what was begun and has no summary yet
@@ -142,7 +143,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, c Credentials, drain
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	s.mu.Lock()
-	s.ctx, s.streams = life, map[string]*running{}
+	s.ctx, s.streams = life, map[flow.Stream]*running{}
 	s.mu.Unlock()
 	h := &http.Server{
 		Handler:           s.handler(),
@@ -294,7 +295,7 @@ func (s *Server) status() []Status {
 	out := make([]Status, 0, len(s.streams))
 	idle := true
 	for name, r := range s.streams {
-		st := Status{Name: name, Samples: r.samples.Load()}
+		st := Status{Name: name.String(), Samples: r.samples.Load()}
 		select {
 		case <-r.handle.Done():
 			st.Done = true
@@ -326,9 +327,9 @@ func (s *Server) startStreams(r *http.Request) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := map[string]bool{}
+	names := map[flow.Stream]bool{}
 	for _, st := range streams {
-		if st.Name == "" || names[st.Name] {
+		if st.Name == (flow.Stream{}) || names[st.Name] {
 			return nil, failed(http.StatusBadRequest, "stream %q: each needs a name of its own", st.Name)
 		}
 		names[st.Name] = true
@@ -365,7 +366,7 @@ func (s *Server) startStreams(r *http.Request) (any, error) {
 }
 
 type stopRequest struct {
-	Names []string `json:"names"`
+	Names []flow.Stream `json:"names"`
 }
 
 func (s *Server) stopStreams(r *http.Request) (any, error) {
@@ -380,7 +381,7 @@ func (s *Server) stopStreams(r *http.Request) (any, error) {
 }
 
 // stop ends the pacing of the named streams, of all when there are no names.
-func (s *Server) stop(names []string) (unknown []string) {
+func (s *Server) stop(names []flow.Stream) (unknown []flow.Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(names) == 0 {

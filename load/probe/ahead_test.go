@@ -17,6 +17,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -74,7 +75,7 @@ func TestAhead(t *testing.T) {
 				}
 				c.serve(conn, ids)
 			})
-			samples := atOnce(t, testStream(addr, load.Profile{Protocol: load.HTTP1, Op: load.Ahead, Conns: load.New, Takes: time.Millisecond}), 1)
+			samples := atOnce(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Ahead, Conns: flow.New, Takes: time.Millisecond}}), 1)
 			if len(samples) != 2 {
 				t.Fatalf("%d samples", len(samples))
 			}
@@ -137,7 +138,7 @@ func TestAheadPost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addr := accept(t, func(_ int, conn *net.TCPConn) { c.serve(conn, bufio.NewReader(conn)) })
-			st, r := idleStream(t, testStream(addr, load.Profile{Protocol: load.HTTP1, Op: load.AheadPost, Conns: load.New, Takes: takes}), 1)
+			st, r := idleStream(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.AheadPost, Conns: flow.New, Takes: takes}}), 1)
 			st.attempt(timeline.Monotonic(), 0)
 			samples := r.all()
 			if len(samples) != 2 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -43,36 +44,36 @@ func newForm(s load.Stream, host string) form {
 	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}}
 	var more string
 	switch op, takes := s.Profile.Op, s.Profile.Takes; op {
-	case load.Get, load.Idle, load.HalfHeader, load.Belated:
+	case flow.Get, flow.Idle, flow.HalfHeader, flow.Belated:
 		// What takes time there is the connection, or the header.
 		f.job(work.Job{Bytes: f.bytes})
-	case load.Ahead, load.AheadPost:
+	case flow.Ahead, flow.AheadPost:
 		f.job(work.Job{Bytes: f.bytes, Later: takes})
-	case load.Slow, load.Chunked:
+	case flow.Slow, flow.Chunked:
 		f.bytes = work.SlowBytes
-		f.job(work.Job{Bytes: f.bytes, Takes: takes, Chunked: op == load.Chunked})
-	case load.Post:
+		f.job(work.Job{Bytes: f.bytes, Takes: takes, Chunked: op == flow.Chunked})
+	case flow.Post:
 		f.method = http.MethodPost
 		f.job(work.Job{Later: takes})
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-	case load.Upload, load.Continue, posted:
+	case flow.Upload, flow.Continue, posted:
 		f.method, f.bytes, f.paced = http.MethodPost, work.SlowBytes, takes
 		if op == posted {
 			f.bytes = work.AheadBytes
 		}
 		f.job(work.Job{Takes: takes})
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-		if op == load.Continue {
+		if op == flow.Continue {
 			more += "Expect: 100-continue\r\n"
 		}
-	case load.Unary, load.ServerStream, load.Bidi:
+	case flow.Unary, flow.ServerStream, flow.Bidi:
 		f.method, f.bytes = http.MethodPost, int64(work.MessagesIn(takes))
 		f.url.Path = work.CallPath + methods[op]
-	case load.WebSocket:
+	case flow.WebSocket:
 		f.url.Path = work.WebSocketPath
-	case load.Talk, load.Hear:
+	case flow.Talk, flow.Hear:
 		f.bytes = work.SlowBytes
-	case load.Check:
+	case flow.Check:
 		f.url.Path = healthz
 	}
 	if inTLS(s.Profile.Protocol) {
@@ -90,8 +91,8 @@ func newForm(s load.Stream, host string) form {
 // job asks the backend for an answer.
 func (f *form) job(j work.Job) { f.url.Path, f.url.RawQuery = work.URLPath, j.Query() }
 
-// posted is what load.AheadPost sends behind its GET.
-const posted load.Op = "posted"
+// posted is what flow.AheadPost sends behind its GET.
+const posted flow.Op = "posted"
 
 // attempt is one request on its way, and what is known of it.
 type attempt struct {
@@ -102,7 +103,7 @@ type attempt struct {
 }
 
 // op is what its request asks for, and form how.
-func (a *attempt) op() load.Op {
+func (a *attempt) op() flow.Op {
 	if a.posted {
 		return posted
 	}
@@ -120,7 +121,7 @@ func (a *attempt) form() *form {
 func (a *attempt) header() []byte {
 	b := make([]byte, 0, 512)
 	b = append(b, a.form().head...)
-	if a.stream.Profile.Op != load.Check {
+	if a.stream.Profile.Op != flow.Check {
 		b = append(b, work.HeaderID+": "...)
 		b = append(b, a.ID...)
 		b = append(b, "\r\n"...)
@@ -174,11 +175,11 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	}
 	var wrong, err error
 	switch a.op() {
-	case load.Unary, load.ServerStream, load.Bidi:
+	case flow.Unary, flow.ServerStream, flow.Bidi:
 		return a.called(resp)
-	case load.Check:
+	case flow.Check:
 		a.Got, err = rest(resp)
-	case load.Upload, load.Post, load.Continue, posted:
+	case flow.Upload, flow.Post, flow.Continue, posted:
 		a.Want = a.form().bytes
 		wrong, err = a.acknowledged(resp.Body)
 	default:

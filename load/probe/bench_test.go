@@ -17,6 +17,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -86,9 +87,9 @@ func cpu() time.Duration {
 // new one for each.
 func BenchmarkAttempt(b *testing.B) {
 	addr := startBackend(b)
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
-			p := load.Profile{Protocol: proto, Conns: conns, Op: load.Get, Rate: 1}
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, conns := range []flow.Conns{flow.New, flow.Reused} {
+			p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: flow.Get}, Rate: 1}
 			name := string(proto) + "/" + string(conns)
 			b.Run(name+"/probe", func(b *testing.B) {
 				var failed error
@@ -102,15 +103,15 @@ func BenchmarkAttempt(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if conns == load.Reused {
+				if conns == flow.Reused {
 					s.keeper = newPool(0.1, s.leave, s.end)
 				}
 				defer func() { s.stop(); s.finish() }()
 				measure(b, func(i int) error { s.attempt(timeline.Monotonic(), int64(i)); return failed })
 			})
 			b.Run(name+"/net-http", func(b *testing.B) {
-				t := &http.Transport{DisableKeepAlives: conns == load.New, Protocols: new(http.Protocols), DisableCompression: true}
-				if proto == load.H2C {
+				t := &http.Transport{DisableKeepAlives: conns == flow.New, Protocols: new(http.Protocols), DisableCompression: true}
+				if proto == flow.H2C {
 					t.Protocols.SetUnencryptedHTTP2(true)
 				} else {
 					t.Protocols.SetHTTP1(true)
@@ -177,11 +178,11 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 	addr := startBackend(b)
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, conns := range []flow.Conns{flow.New, flow.Reused} {
 			b.Run(string(proto)+"/"+string(conns), func(b *testing.B) {
 				for b.Loop() {
-					paced(b, addr, load.Profile{Protocol: proto, Conns: conns, Op: load.Get, Rate: rate}, lasts)
+					paced(b, addr, load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: flow.Get}, Rate: rate}, lasts)
 				}
 			})
 		}

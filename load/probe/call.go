@@ -13,16 +13,16 @@ import (
 	"strconv"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 // methods are those of the gRPC calls. They are made by hand: a library of
 // gRPC sends again, without a word, what it knows to be unprocessed.
-var methods = map[load.Op]string{
-	load.Unary:        work.UnaryMethod,
-	load.ServerStream: work.ServerMethod,
-	load.Bidi:         work.BidiMethod,
+var methods = map[flow.Op]string{
+	flow.Unary:        work.UnaryMethod,
+	flow.ServerStream: work.ServerMethod,
+	flow.Bidi:         work.BidiMethod,
 }
 
 // errNoStatus is what a call says whose stream was ended as if it were whole.
@@ -39,10 +39,10 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) *upload {
 	count, takes := uint32(a.stream.form.bytes), a.stream.Profile.Takes
 	return startBody(ctx, req, func(ctx context.Context, w io.Writer) error {
 		switch a.stream.Profile.Op {
-		case load.Bidi:
+		case flow.Bidi:
 			_, err := work.SendMessages(ctx, w, a.ID, count, takes)
 			return err
-		case load.ServerStream:
+		case flow.ServerStream:
 			_, err := w.Write(work.Message{Number: 1, Count: count, Takes: takes, ID: a.ID}.Encode())
 			return err
 		default:

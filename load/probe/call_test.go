@@ -15,6 +15,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -50,18 +51,18 @@ func TestHealthyCalls(t *testing.T) {
 	for _, proto := range overH2 {
 		for _, conns := range anyConns {
 			for op := range methods {
-				p := load.Profile{Protocol: proto, Conns: conns, Op: op}
-				if op != load.Unary {
+				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op}}
+				if op != flow.Unary {
 					p.Takes = 250 * time.Millisecond
 				}
 				t.Run(strings.Join([]string{string(proto), string(conns), string(op)}, "/"), func(t *testing.T) {
 					t.Parallel()
 					addr, _ := serve(t, proto, callee)
 					samples := recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 20 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 20 && (conns == flow.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					})
 					want := int64(2)
-					if op == load.Unary {
+					if op == flow.Unary {
 						want = 1
 					}
 					for _, s := range samples {
@@ -110,10 +111,10 @@ func (p *peer) asked() {
 }
 
 func TestCallOutcomes(t *testing.T) {
-	unary := load.Profile{Protocol: load.H2C, Op: load.Unary}
-	stream := load.Profile{Protocol: load.H2C, Op: load.ServerStream, Takes: 400 * time.Millisecond} // of three
+	unary := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Unary}}
+	stream := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.ServerStream, Takes: 400 * time.Millisecond}} // of three
 	// Its end never comes: it is cut before.
-	long := load.Profile{Protocol: load.H2C, Op: load.Bidi, Takes: patience}
+	long := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Bidi, Takes: patience}}
 	for name, c := range map[string]struct {
 		p    load.Profile
 		want want

@@ -11,53 +11,54 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // shape is what an operation can be carried by.
 type shape struct {
-	op        load.Op
-	protocols []load.Protocol
-	conns     []load.Conns
+	op        flow.Op
+	protocols []flow.Protocol
+	conns     []flow.Conns
 	takes     bool // time of its own
 }
 
 var (
-	overHTTP = []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.H2, load.BackendTLS}
-	overH1   = []load.Protocol{load.HTTP1, load.TLS1, load.BackendTLS}
-	overH2   = []load.Protocol{load.H2C, load.H2}
-	overAny  = append(slices.Clone(overHTTP), load.DNS, load.TCP)
-	anyConns = []load.Conns{load.New, load.Reused, load.Shared}
-	newConns = []load.Conns{load.New}
+	overHTTP = []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.H2, flow.BackendTLS}
+	overH1   = []flow.Protocol{flow.HTTP1, flow.TLS1, flow.BackendTLS}
+	overH2   = []flow.Protocol{flow.H2C, flow.H2}
+	overAny  = append(slices.Clone(overHTTP), flow.DNS, flow.TCP)
+	anyConns = []flow.Conns{flow.New, flow.Reused, flow.Shared}
+	newConns = []flow.Conns{flow.New}
 )
 
 var shapes = []shape{
-	{load.Get, overHTTP, anyConns, false},
-	{load.Slow, overHTTP, anyConns, true},
-	{load.Chunked, overHTTP, anyConns, true},
-	{load.Upload, overHTTP, anyConns, true},
-	{load.Post, overHTTP, anyConns, true},
-	{load.Continue, overHTTP, anyConns, true},
-	{load.Unary, overH2, anyConns, false},
-	{load.ServerStream, overH2, anyConns, true},
-	{load.Bidi, overH2, anyConns, true},
-	{load.Idle, overHTTP, newConns, true},
-	{load.WebSocket, overH1, newConns, true},
-	{load.HalfHeader, overH1, newConns, true},
-	{load.Belated, overH1, newConns, true},
-	{load.Ahead, overH1, newConns, true},
-	{load.AheadPost, overH1, newConns, true},
-	{load.Talk, []load.Protocol{load.TCP}, newConns, true},
-	{load.Hear, []load.Protocol{load.TCP}, newConns, true},
-	{load.Mute, overH1, newConns, true},
-	{load.Lookup, []load.Protocol{load.DNS}, newConns, false},
-	{load.Check, []load.Protocol{load.HTTP1}, newConns, false},
+	{flow.Get, overHTTP, anyConns, false},
+	{flow.Slow, overHTTP, anyConns, true},
+	{flow.Chunked, overHTTP, anyConns, true},
+	{flow.Upload, overHTTP, anyConns, true},
+	{flow.Post, overHTTP, anyConns, true},
+	{flow.Continue, overHTTP, anyConns, true},
+	{flow.Unary, overH2, anyConns, false},
+	{flow.ServerStream, overH2, anyConns, true},
+	{flow.Bidi, overH2, anyConns, true},
+	{flow.Idle, overHTTP, newConns, true},
+	{flow.WebSocket, overH1, newConns, true},
+	{flow.HalfHeader, overH1, newConns, true},
+	{flow.Belated, overH1, newConns, true},
+	{flow.Ahead, overH1, newConns, true},
+	{flow.AheadPost, overH1, newConns, true},
+	{flow.Talk, []flow.Protocol{flow.TCP}, newConns, true},
+	{flow.Hear, []flow.Protocol{flow.TCP}, newConns, true},
+	{flow.Mute, overH1, newConns, true},
+	{flow.Lookup, []flow.Protocol{flow.DNS}, newConns, false},
+	{flow.Check, []flow.Protocol{flow.HTTP1}, newConns, false},
 }
 
 // check says what is wrong with a stream, all of it, and reads its address.
 func check(s load.Stream) (netip.AddrPort, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.Name == "" {
+	if s.Name == (flow.Stream{}) {
 		bad("no name: samples are found by it")
 	}
 	addr, err := netip.ParseAddrPort(s.Addr)
@@ -73,7 +74,7 @@ func check(s load.Stream) (netip.AddrPort, error) {
 		sh = shapes[i]
 		errs = append(errs, sh.time(p)...)
 	} else {
-		var ops []load.Op
+		var ops []flow.Op
 		for _, s := range shapes {
 			ops = append(ops, s.op)
 		}
@@ -85,10 +86,10 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	if !slices.Contains(sh.conns, p.Conns) {
 		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, sh.conns)
 	}
-	if p.Conns == load.Shared && !isH2(p.Protocol) {
+	if p.Conns == flow.Shared && !isH2(p.Protocol) {
 		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, overH2)
 	}
-	if p.Op == load.Lookup {
+	if p.Op == flow.Lookup {
 		if _, err := newInquiry(s); err != nil {
 			bad("query %q: want a name with its final dot: %w", s.Query, err)
 		}
@@ -110,7 +111,7 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	switch {
 	case p.Delay < 0:
 		bad("delay %v: want 0 or above", p.Delay)
-	case p.Delay > 0 && p.Protocol == load.DNS:
+	case p.Delay > 0 && p.Protocol == flow.DNS:
 		bad("delay %v: over protocol %q there is none", p.Delay, p.Protocol)
 	case p.Delay > s.Timeout/ways:
 		bad("delay %v: %d times that must fit into the timeout, %v", p.Delay, ways, s.Timeout)

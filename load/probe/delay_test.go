@@ -27,6 +27,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -34,7 +35,7 @@ import (
 func dialFar(t *testing.T, delay time.Duration, script func(c *net.TCPConn)) *far {
 	t.Helper()
 	addr := accept(t, func(_ int, c *net.TCPConn) { script(c) })
-	s := &stream{ctx: t.Context(), Stream: testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Delay: delay})}
+	s := &stream{ctx: t.Context(), Stream: testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get, Delay: delay}})}
 	s.addr, _ = check(s.Stream)
 	s.dest = addr
 	w, err := s.connect(t.Context())
@@ -93,7 +94,7 @@ func inMemory(t *testing.T, delay time.Duration) (f *far, server *memory) {
 }
 
 // carried is what an attempt of a protocol goes over, and its stream.
-func carried(t *testing.T, proto load.Protocol, f *far) (*stream, *link) {
+func carried(t *testing.T, proto flow.Protocol, f *far) (*stream, *link) {
 	t.Helper()
 	s, _ := unpaced(t, testStream("127.0.0.1:80", reused(proto)))
 	l := linked(t, s, f)
@@ -123,11 +124,11 @@ func tried(ctx context.Context, s *stream, l *link) (*attempt, fate) {
 func TestDelay(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	noLeaks(t)
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
-			for _, op := range []load.Op{load.Get, load.Slow, load.Upload, load.Continue} {
-				p := load.Profile{Protocol: proto, Conns: conns, Op: op, Delay: delay}
-				if op != load.Get {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, conns := range []flow.Conns{flow.New, flow.Reused} {
+			for _, op := range []flow.Op{flow.Get, flow.Slow, flow.Upload, flow.Continue} {
+				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op, Delay: delay}}
+				if op != flow.Get {
 					p.Takes = 120 * time.Millisecond
 				}
 				t.Run(string(proto)+"/"+string(conns)+"/"+string(op), func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestDelay(t *testing.T) {
 					reused := 0
 					// The first 20 may all be in flight at once.
 					for _, s := range recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 20 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 20 && (conns == flow.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					}) {
 						if s.Outcome != timeline.OK || s.Saturated {
 							t.Fatalf("not ok: %s", text(s))
@@ -147,7 +148,7 @@ func TestDelay(t *testing.T) {
 							t.Errorf("connected after %v: %s", d, text(s))
 						}
 						trips := 2
-						if op == load.Continue {
+						if op == flow.Continue {
 							trips = 4
 						}
 						// Not from Sent: it is taken behind a write, and may be late.
@@ -158,7 +159,7 @@ func TestDelay(t *testing.T) {
 							t.Errorf("over after %v: %s", d, text(s))
 						}
 					}
-					if conns == load.Reused && reused == 0 {
+					if conns == flow.Reused && reused == 0 {
 						t.Error("no connection was used again")
 					}
 				})
@@ -169,10 +170,10 @@ func TestDelay(t *testing.T) {
 
 // The stream is done when its far connections are: no pump is left behind.
 func TestDelayLeavesNothing(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		g := noLeaks(t)
 		addr := accept(t, func(_ int, c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
-		s := testStream(addr, load.Profile{Protocol: proto, Conns: load.New, Op: load.Get, Delay: 50 * time.Millisecond})
+		s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.New, Op: flow.Get, Delay: 50 * time.Millisecond}})
 		s.Timeout = 300 * time.Millisecond
 		var r recording
 		ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +200,7 @@ func TestDelayedRefusal(t *testing.T) {
 	l := listen(t)
 	addr := l.Addr().String()
 	_ = l.Close()
-	for _, x := range record(t, testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Delay: delay}), 5) {
+	for _, x := range record(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get, Delay: delay}}), 5) {
 		want{outcome: timeline.Refused, phase: timeline.PhaseDial}.check(t, x)
 		if d := x.End - x.Start; d < 2*delay {
 			t.Errorf("refused after %v", d)
@@ -210,7 +211,7 @@ func TestDelayedRefusal(t *testing.T) {
 // An answer that is on its way when the budget ends has not come.
 func TestDelayedAnswerIsTooLate(t *testing.T) {
 	const delay, takes = 100 * time.Millisecond, 30 * time.Millisecond
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		for budget, want := range map[time.Duration]want{
 			2*delay + takes - 1: {outcome: timeline.Timeout, phase: timeline.PhaseFirstByte},
 			2*delay + takes + 1: {timeline.OK, timeline.PhaseDone, 200, 256, false},
@@ -232,9 +233,9 @@ func TestDelayedAnswerIsTooLate(t *testing.T) {
 
 // idler answers each request after a while, and ends the connection when it has
 // been idle, however that meets the next request.
-func idler(c *memory, proto load.Protocol, takes, idle time.Duration) {
+func idler(c *memory, proto flow.Protocol, takes, idle time.Duration) {
 	var answered func() error // reads a request, and answers it
-	if proto == load.H2C {
+	if proto == flow.H2C {
 		p, err := newPeer(c)
 		if err != nil {
 			return
@@ -276,7 +277,7 @@ func idler(c *memory, proto load.Protocol, takes, idle time.Duration) {
 // request on its way, and the client can't know.
 func TestRequestMeetsFIN(t *testing.T) {
 	const delay = 20 * time.Millisecond
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		t.Run(string(proto), func(t *testing.T) {
 			seen := map[string]int{}
 			for range 200 {

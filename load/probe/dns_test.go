@@ -16,6 +16,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 const queried = "headless.ns.svc.cluster.local."
@@ -84,7 +85,7 @@ func answerWith(m *dnsmessage.Message, records ...string) {
 
 func lookupStream(addr string, ipv6 bool) load.Stream {
 	// Slowly: a name server that stands still for seconds must not lose a datagram.
-	s := testStream(addr, load.Profile{Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 20})
+	s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup}, Rate: 20})
 	s.Query, s.IPv6 = queried, ipv6
 	return s
 }

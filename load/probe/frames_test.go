@@ -20,11 +20,12 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // idleFor is a flow of connections that are held.
-func idleFor(proto load.Protocol, takes time.Duration) load.Profile {
-	return load.Profile{Protocol: proto, Conns: load.New, Op: load.Idle, Takes: takes}
+func idleFor(proto flow.Protocol, takes time.Duration) load.Profile {
+	return load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.New, Op: flow.Idle, Takes: takes}}
 }
 
 // answeredEnd is a server's end of a connection whose first request was
@@ -37,7 +38,7 @@ type answeredEnd struct {
 
 // answers takes the first request of a connection, and answers it with more
 // header lines (in HTTP/1.1).
-func answers(tcp *net.TCPConn, proto load.Protocol, lines ...string) (answeredEnd, error) {
+func answers(tcp *net.TCPConn, proto flow.Protocol, lines ...string) (answeredEnd, error) {
 	e := answeredEnd{farEnd: newFarEnd(tcp, proto)}
 	if isH2(proto) {
 		p, err := newPeer(e.farEnd)
@@ -70,9 +71,9 @@ func (e answeredEnd) goAway(last uint32) { _ = e.WriteGoAway(last, http2.ErrCode
 // client closes it. Nobody uses the connection meanwhile.
 func TestEndings(t *testing.T) {
 	noLeaks(t)
-	overTLS := []load.Protocol{load.TLS1, load.H2}
-	overH2 := []load.Protocol{load.H2C, load.H2}
-	overH1 := []load.Protocol{load.HTTP1, load.TLS1}
+	overTLS := []flow.Protocol{flow.TLS1, flow.H2}
+	overH2 := []flow.Protocol{flow.H2C, flow.H2}
+	overH1 := []flow.Protocol{flow.HTTP1, flow.TLS1}
 	const (
 		first  = "goaway code=NO_ERROR last=2147483647"
 		final  = "goaway code=NO_ERROR last=1"
@@ -81,7 +82,7 @@ func TestEndings(t *testing.T) {
 		away   = "close why=goaway"
 	)
 	for name, c := range map[string]struct {
-		protos []load.Protocol
+		protos []flow.Protocol
 		lines  []string // of the answer
 		end    func(e answeredEnd)
 		told   []string // in TLS with close-notify before fin
@@ -116,7 +117,7 @@ func TestEndings(t *testing.T) {
 			_ = e.WriteGoAway(1, http2.ErrCodeEnhanceYourCalm, []byte("too many"))
 			_ = e.tcp.CloseWrite()
 		}, []string{"goaway code=ENHANCE_YOUR_CALM last=1", "fin", away}},
-		"goaway, close_notify": {[]load.Protocol{load.H2}, nil, func(e answeredEnd) { e.goAway(1); _ = e.farEnd.CloseWrite() },
+		"goaway, close_notify": {[]flow.Protocol{flow.H2}, nil, func(e answeredEnd) { e.goAway(1); _ = e.farEnd.CloseWrite() },
 			[]string{final, "close-notify", "fin", away}},
 		"rst_stream": {overH2, nil, func(e answeredEnd) {
 			_ = e.WriteRSTStream(1, http2.ErrCodeCancel)
@@ -206,20 +207,20 @@ func TestEndingsInAPool(t *testing.T) {
 // its sample. A new connection is closed after its reply: that is not told.
 func TestFramesOfAnAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
-		conns  load.Conns
+		conns  flow.Conns
 		script func(p *peer, s uint32, id string)
 		want   timeline.Outcome
 		told   []string
 	}{
-		"reset": {load.New, func(p *peer, s uint32, _ string) {
+		"reset": {flow.New, func(p *peer, s uint32, _ string) {
 			_ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream)
 		}, timeline.RefusedStream, []string{"rst-stream code=REFUSED_STREAM id=1"}},
-		"goaway, then the answer": {load.New, func(p *peer, s uint32, id string) {
+		"goaway, then the answer": {flow.New, func(p *peer, s uint32, id string) {
 			_ = p.WriteGoAway(unlimited, http2.ErrCodeNo, nil)
 			p.header(s, 200, 256, false)
 			p.body(s, id, 256, true)
 		}, timeline.OK, []string{"goaway code=NO_ERROR last=2147483647"}},
-		"goaway, then the answer, and the connection is kept": {load.Reused, func(p *peer, s uint32, id string) {
+		"goaway, then the answer, and the connection is kept": {flow.Reused, func(p *peer, s uint32, id string) {
 			_ = p.WriteGoAway(unlimited, http2.ErrCodeNo, nil)
 			p.header(s, 200, 256, false)
 			p.body(s, id, 256, true)
@@ -227,7 +228,7 @@ func TestFramesOfAnAttempt(t *testing.T) {
 			_ = p.WriteGoAway(s, http2.ErrCodeNo, nil)
 			_ = p.c.CloseWrite()
 		}, timeline.OK, []string{"goaway code=NO_ERROR last=2147483647", "ping answered", "goaway code=NO_ERROR last=1", "fin", "close why=goaway"}},
-		"no stream is served": {load.Reused, func(p *peer, s uint32, _ string) {
+		"no stream is served": {flow.Reused, func(p *peer, s uint32, _ string) {
 			_ = p.WriteGoAway(0, http2.ErrCodeNo, nil)
 			_ = p.c.CloseWrite()
 		}, timeline.GoAway, []string{"goaway code=NO_ERROR last=0", "fin", "close why=goaway"}},
@@ -243,7 +244,7 @@ func TestFramesOfAnAttempt(t *testing.T) {
 					p.rest()
 				}
 			})
-			st, r := idleStream(t, testStream(addr, load.Profile{Protocol: load.H2C, Conns: c.conns, Op: load.Get}), 1)
+			st, r := idleStream(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Conns: c.conns, Op: flow.Get}}), 1)
 			st.attempt(timeline.Monotonic(), 0)
 			if x := r.all()[0]; x.Outcome != c.want {
 				t.Errorf("want %s: %s", c.want, text(x))
@@ -256,7 +257,7 @@ func TestFramesOfAnAttempt(t *testing.T) {
 
 // A sample says which stream it was: so it is found in the frames.
 func TestStreamIDs(t *testing.T) {
-	for _, proto := range []load.Protocol{load.H2C, load.H2} {
+	for _, proto := range []flow.Protocol{flow.H2C, flow.H2} {
 		addr := accept(t, func(_ int, tcp *net.TCPConn) {
 			p, err := newPeer(newFarEnd(tcp, proto))
 			for n := 1; err == nil; n++ {
@@ -331,8 +332,8 @@ func TestStopClosesHeld(t *testing.T) {
 // By a bubble's clock: how long a connection is kept whose peer says nothing, and
 // how long a peer has that said that it ends it.
 func TestPatience(t *testing.T) {
-	held := func(proto load.Protocol) load.Profile { return idleFor(proto, 7*time.Second) }
-	once := load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get}
+	held := func(proto flow.Protocol) load.Profile { return idleFor(proto, 7*time.Second) }
+	once := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}}
 	for name, c := range map[string]struct {
 		p     load.Profile
 		line  string
@@ -340,18 +341,18 @@ func TestPatience(t *testing.T) {
 		told  string
 		after time.Duration
 	}{
-		"held to its time":        {held(load.HTTP1), "", nil, "[close why=idle]", 7 * time.Second},
-		"held to its time in h2":  {held(load.H2C), "", nil, "[close why=idle]", 7 * time.Second},
-		"said close, and did not": {held(load.HTTP1), "Connection: close", nil, "[close why=answered-close]", lastWords},
+		"held to its time":        {held(flow.HTTP1), "", nil, "[close why=idle]", 7 * time.Second},
+		"held to its time in h2":  {held(flow.H2C), "", nil, "[close why=idle]", 7 * time.Second},
+		"said close, and did not": {held(flow.HTTP1), "Connection: close", nil, "[close why=answered-close]", lastWords},
 		"said it to a new one":    {once, "Connection: close", nil, "[close why=answered-close]", lastWords},
 		"a new one":               {once, "", nil, "[]", 0},
-		"goaway, and no end": {held(load.H2C), "", func(c *memory) {
+		"goaway, and no end": {held(flow.H2C), "", func(c *memory) {
 			_ = http2.NewFramer(c, nil).WriteGoAway(1, http2.ErrCodeNo, nil)
 		}, "[goaway code=NO_ERROR last=1 close why=goaway]", afterGoAway},
-		"408, and no end": {held(load.HTTP1), "", func(c *memory) {
+		"408, and no end": {held(flow.HTTP1), "", func(c *memory) {
 			fmt.Fprint(c, "HTTP/1.1 408 Request Timeout\r\n\r\n")
 		}, "[close why=broken]", lastWords},
-		"no HTTP/2 any more": {held(load.H2C), "", func(c *memory) {
+		"no HTTP/2 any more": {held(flow.H2C), "", func(c *memory) {
 			_ = http2.NewFramer(c, nil).WriteRawFrame(http2.FrameData, 0, 0, nil)
 		}, "[close why=broken]", 0},
 	} {
@@ -380,8 +381,8 @@ func TestPatience(t *testing.T) {
 }
 
 // memoryPeer answers one request, does something, and reads to the end.
-func memoryPeer(c *memory, proto load.Protocol, line string, then func(c *memory)) {
-	if proto == load.H2C {
+func memoryPeer(c *memory, proto flow.Protocol, line string, then func(c *memory)) {
+	if proto == flow.H2C {
 		p, err := newPeer(c)
 		if err != nil {
 			return
@@ -419,7 +420,7 @@ func TestRSTIsNoFIN(t *testing.T) {
 	} {
 		begin := make(chan struct{})
 		addr := accept(t, func(_ int, c *net.TCPConn) { <-begin; reset(c) })
-		s, _ := unpaced(t, testStream(addr, reused(load.HTTP1)))
+		s, _ := unpaced(t, testStream(addr, reused(flow.HTTP1)))
 		w, err := s.connect(t.Context())
 		if err != nil {
 			close(begin)
@@ -442,7 +443,7 @@ func TestRSTIsNoFIN(t *testing.T) {
 
 // The connections of a TLS stream are used in turn as all others are.
 func TestPoolInTLS(t *testing.T) {
-	for _, proto := range []load.Protocol{load.TLS1, load.H2} {
+	for _, proto := range []flow.Protocol{flow.TLS1, flow.H2} {
 		noLeaks(t)
 		addr, opened := serve(t, proto, backend)
 		for i, x := range inTurn(t, testStream(addr, reused(proto)), 2, 20, func(p *pool) { awaitIdle(t, p, fresh) }) {
@@ -458,7 +459,7 @@ func TestPoolInTLS(t *testing.T) {
 
 // A kill ends what is held as well, and what waits for the peer.
 func TestKillClosesHeld(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2} {
 		g := noLeaks(t)
 		addr := accept(t, func(_ int, tcp *net.TCPConn) {
 			if e, err := answers(tcp, proto); err == nil {

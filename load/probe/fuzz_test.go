@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // wireFrames are frames as an HTTP/2 server ends a connection with.
@@ -95,9 +95,9 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(true, slices.Concat(settings, tail))
 	f.Add(true, []byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, two bool, data []byte) {
-		proto := load.HTTP1
+		proto := flow.HTTP1
 		if two {
-			proto = load.H2C
+			proto = flow.H2C
 		}
 		synctest.Test(t, func(t *testing.T) {
 			f, server := inMemory(t, 0)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -119,13 +119,13 @@ func (c *h1) try(ctx context.Context, a *attempt) fate {
 		return drop
 	}
 	switch a.stream.Profile.Op {
-	case load.WebSocket:
+	case flow.WebSocket:
 		return c.webSocket(ctx, a)
-	case load.Upload, load.Post, load.Continue:
+	case flow.Upload, flow.Post, flow.Continue:
 		return c.upload(ctx, a)
-	case load.HalfHeader, load.Belated:
+	case flow.HalfHeader, flow.Belated:
 		return c.inHalves(ctx, a)
-	case load.Ahead, load.AheadPost:
+	case flow.Ahead, flow.AheadPost:
 		return c.ahead(ctx, a, deadline)
 	}
 	w := &stamped{w: c.nc}
@@ -194,7 +194,7 @@ func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, goOn <-chan stru
 	if _, err := w.Write(a.header()); err != nil {
 		return err
 	}
-	if a.stream.Profile.Op == load.Continue {
+	if a.stream.Profile.Op == flow.Continue {
 		select {
 		case <-goOn:
 		case <-ctx.Done():

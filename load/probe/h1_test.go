@@ -20,6 +20,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -77,12 +78,12 @@ func answer(id string, n int64, lines ...string) string {
 }
 
 func TestHTTP1Outcomes(t *testing.T) {
-	get := load.Profile{Protocol: load.HTTP1, Op: load.Get}
-	chunked := load.Profile{Protocol: load.HTTP1, Op: load.Chunked, Takes: 10 * time.Millisecond}
-	up := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: 20 * time.Millisecond}
+	get := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Get}}
+	chunked := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Chunked, Takes: 10 * time.Millisecond}}
+	up := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Upload, Takes: 20 * time.Millisecond}}
 	// Its end never comes: it is cut before.
-	long := load.Profile{Protocol: load.HTTP1, Op: load.Upload, Takes: patience}
-	cont := load.Profile{Protocol: load.HTTP1, Op: load.Continue, Takes: 20 * time.Millisecond}
+	long := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Upload, Takes: patience}}
+	cont := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Op: flow.Continue, Takes: 20 * time.Millisecond}}
 	ok := "200 OK"
 	for name, c := range map[string]struct {
 		p    load.Profile
@@ -224,15 +225,15 @@ func TestHTTP1Outcomes(t *testing.T) {
 // carrier is how the requests of a test go.
 type carrier struct {
 	name  string
-	conns load.Conns
+	conns flow.Conns
 	delay time.Duration
 }
 
 // carriers are all of them: what a sample says is the same over each.
 var carriers = []carrier{
-	{"new", load.New, 0},
-	{"reused", load.Reused, 0},
-	{"far", load.Reused, 10 * time.Millisecond},
+	{"new", flow.New, 0},
+	{"reused", flow.Reused, 0},
+	{"far", flow.Reused, 10 * time.Millisecond},
 }
 
 // noRetry records a few attempts against a server that answers one request on

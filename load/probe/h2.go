@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -66,10 +66,10 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 	}
 	var body *upload
 	switch a.stream.Profile.Op {
-	case load.Upload, load.Post, load.Continue:
+	case flow.Upload, flow.Post, flow.Continue:
 		ctx, body = startUpload(ctx, a, req)
 		defer body.end()
-	case load.Unary, load.ServerStream, load.Bidi:
+	case flow.Unary, flow.ServerStream, flow.Bidi:
 		body = startCall(ctx, a, req)
 		defer body.end()
 	}
@@ -79,7 +79,7 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 	if err != nil {
 		return c.fail(ctx, a, err, &p)
 	}
-	if a.stream.Profile.Op == load.Continue {
+	if a.stream.Profile.Op == flow.Continue {
 		// The first frame was the 100, not the answer.
 		a.First = timeline.Monotonic()
 	}
@@ -128,7 +128,7 @@ func (c *h2) fail(ctx context.Context, a *attempt, err error, of *passage) fate 
 	default:
 		a.fail(outcome(err), err)
 	}
-	if p.reset && a.stream.Profile.Conns == load.Shared && !seen.over() {
+	if p.reset && a.stream.Profile.Conns == flow.Shared && !seen.over() {
 		return keep // it was one stream of many
 	}
 	return drop
@@ -146,7 +146,7 @@ type upload struct {
 func startUpload(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
 	f := &a.stream.form
 	goOn := make(chan struct{})
-	if a.stream.Profile.Op == load.Continue {
+	if a.stream.Profile.Op == flow.Continue {
 		req.Header.Set("Expect", "100-continue")
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			Got100Continue: sync.OnceFunc(func() { close(goOn) }),

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -274,11 +275,11 @@ func (x *exchange) Read(b []byte) (int, error) {
 const unlimited = 1<<31 - 1
 
 func TestH2COutcomes(t *testing.T) {
-	get := load.Profile{Protocol: load.H2C, Op: load.Get}
-	up := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: 20 * time.Millisecond}
+	get := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Get}}
+	up := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Upload, Takes: 20 * time.Millisecond}}
 	// Its end never comes: it is cut before.
-	long := load.Profile{Protocol: load.H2C, Op: load.Upload, Takes: patience}
-	cont := load.Profile{Protocol: load.H2C, Op: load.Continue, Takes: 20 * time.Millisecond}
+	long := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Upload, Takes: patience}}
+	cont := load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Op: flow.Continue, Takes: 20 * time.Millisecond}}
 	for name, c := range map[string]struct {
 		p    load.Profile
 		want want

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // inHalves sends the first half of a header, or for a belated request nothing, and the
@@ -16,7 +16,7 @@ import (
 func (c *h1) inHalves(ctx context.Context, a *attempt) fate {
 	head := a.header()
 	half := 0
-	if a.stream.Profile.Op == load.HalfHeader {
+	if a.stream.Profile.Op == flow.HalfHeader {
 		half = len(head) / 2
 		if _, err := c.nc.Write(head[:half]); err != nil {
 			a.fail(outcome(err), err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -51,7 +52,7 @@ func TestCheckOutcomes(t *testing.T) {
 				}
 				fmt.Fprint(conn, c.answer)
 			})
-			p := load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Check, Rate: 50}
+			p := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Check}, Rate: 50}
 			samples := record(t, testStream(addr, p), 5)
 			for _, s := range samples {
 				c.want.check(t, s)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // How long the peer has to end a connection that it has said it would end,
@@ -95,10 +95,10 @@ func (s *stream) dial(ctx context.Context, a *attempt) *link {
 // speak begins the stream's protocol.
 func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 	switch s.Profile.Op {
-	case load.Mute:
+	case flow.Mute:
 		l.conn = mute{silent{l.ear}, s.pumps.Go}
 		return nil
-	case load.Talk, load.Hear:
+	case flow.Talk, flow.Hear:
 		l.conn = newTalk(s.ctx, l.ear)
 		return nil
 	}
@@ -128,7 +128,7 @@ func (c silent) close()                             { _ = c.ear.Close() }
 // keeps says whether connections outlive their attempts, and holds whether they
 // do so without being used again.
 func (s *stream) keeps() bool { return s.keeper != nil || s.holds() }
-func (s *stream) holds() bool { return s.Profile.Op == load.Idle || s.Profile.Op == load.Mute }
+func (s *stream) holds() bool { return s.Profile.Op == flow.Idle || s.Profile.Op == flow.Mute }
 
 // settle sees to a connection after an attempt.
 func (s *stream) settle(l *link, f fate) {

@@ -20,16 +20,17 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
-func reused(proto load.Protocol) load.Profile {
-	return load.Profile{Protocol: proto, Conns: load.Reused, Op: load.Get}
+func reused(proto flow.Protocol) load.Profile {
+	return load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.Reused, Op: flow.Get}}
 }
 
 // The pool is filled first, and then used in turn.
 func TestPoolGoesRound(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		noLeaks(t)
 		addr, opened := serve(t, proto, backend)
 		for i, s := range inTurn(t, testStream(addr, reused(proto)), maxLeast, 100, func(p *pool) { awaitIdle(t, p, fresh) }) {
@@ -97,7 +98,7 @@ func TestPoolSizeFollowsRate(t *testing.T) {
 
 // Connection: close and GOAWAY, announced in a reply, retire a connection.
 func TestRetired(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		noLeaks(t)
 		addr, _ := serve(t, proto, func(w http.ResponseWriter, r *http.Request) {
 			// In h2, it makes a GOAWAY.
@@ -115,7 +116,7 @@ func TestRetired(t *testing.T) {
 			}
 		}
 		// An h2 server sends the GOAWAY besides the reply: it may come later.
-		if proto == load.HTTP1 && last != len(samples) {
+		if proto == flow.HTTP1 && last != len(samples) {
 			t.Errorf("%d of %d replies said that the connection ends", last, len(samples))
 		}
 	}
@@ -131,7 +132,7 @@ func TestIdleFIN(t *testing.T) {
 			fmt.Fprint(c, answer(req.Header.Get(work.HeaderID), 256, "200 OK", "Content-Length: 256"))
 		}
 	})
-	for _, s := range inTurn(t, testStream(addr, reused(load.HTTP1)), 1, 30, func(p *pool) { awaitIdle(t, p, stale) }) {
+	for _, s := range inTurn(t, testStream(addr, reused(flow.HTTP1)), 1, 30, func(p *pool) { awaitIdle(t, p, stale) }) {
 		if s.Outcome != timeline.OK || s.Nth != 1 {
 			t.Errorf("not ok, or reused: %s", text(s))
 		}
@@ -153,7 +154,7 @@ func TestIdleData(t *testing.T) {
 			_, _ = br.ReadByte()
 		}
 	})
-	for _, s := range inTurn(t, testStream(addr, reused(load.HTTP1)), 1, 20, func(p *pool) {
+	for _, s := range inTurn(t, testStream(addr, reused(flow.HTTP1)), 1, 20, func(p *pool) {
 		idle <- struct{}{}
 		awaitIdle(t, p, stale)
 	}) {
@@ -185,7 +186,7 @@ func TestIdleGoAway(t *testing.T) {
 		p.fin()
 		closed.Add(1)
 	})
-	samples := inTurn(t, testStream(addr, reused(load.H2C)), 1, 20, func(p *pool) {
+	samples := inTurn(t, testStream(addr, reused(flow.H2C)), 1, 20, func(p *pool) {
 		idle <- struct{}{}
 		awaitIdle(t, p, stale)
 	})
@@ -200,7 +201,7 @@ func TestIdleGoAway(t *testing.T) {
 
 // Idle connections that the peer has ended are closed soon, used or not.
 func TestSweep(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		g := noLeaks(t)
 		var left atomic.Int64
 		addr := accept(t, func(_ int, c *net.TCPConn) {
@@ -237,7 +238,7 @@ func TestSweep(t *testing.T) {
 // A server that goes away and comes back: broken connections are dropped and
 // replaced, and no failure is carried on.
 func TestPoolRecovers(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		g := noLeaks(t)
 		var broken atomic.Bool
 		addr, _ := serve(t, proto, func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +290,7 @@ func (quiet) peek() state { return fresh }
 // sample is that of the connection that carried it, or could not be opened.
 func TestUnsentTakesAnother(t *testing.T) {
 	noLeaks(t)
-	up, _ := serve(t, load.HTTP1, backend)
+	up, _ := serve(t, flow.HTTP1, backend)
 	l := listen(t)
 	down := l.Addr().String()
 	_ = l.Close()
@@ -297,7 +298,7 @@ func TestUnsentTakesAnother(t *testing.T) {
 		up:   {timeline.OK, timeline.PhaseDone, 200, work.SmallBytes, false},
 		down: {outcome: timeline.Refused, phase: timeline.PhaseDial},
 	} {
-		s, r := idleStream(t, testStream(addr, reused(load.HTTP1)), 1)
+		s, r := idleStream(t, testStream(addr, reused(flow.HTTP1)), 1)
 		gone := []*lostInRace{{}, {}}
 		kept := s.keeper.(*pool)
 		for i, c := range gone {
@@ -328,7 +329,7 @@ func TestUnsentTakesAnother(t *testing.T) {
 
 // A timeout that came late says that this process stood still.
 func TestLateTimeoutIsSaturated(t *testing.T) {
-	s := testStream("127.0.0.1:80", reused(load.HTTP1))
+	s := testStream("127.0.0.1:80", reused(flow.HTTP1))
 	for late, saturated := range map[time.Duration]bool{0: false, s.Tolerance / 2: false, s.Tolerance + 1: true} {
 		a := &attempt{stream: &stream{Stream: s, ctx: t.Context()}}
 		a.Start = timeline.Monotonic() - s.Timeout - late

@@ -29,6 +29,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // MaxRate bounds a stream, in requests per second: more than a probe can pace.
@@ -76,9 +77,9 @@ func (g Generator) stream(ctx context.Context, s load.Stream, addr netip.AddrPor
 	}
 	st.room = g.Room
 	switch s.Profile.Conns {
-	case load.Reused:
+	case flow.Reused:
 		st.keeper = newPool(s.Profile.Rate, st.leave, st.end)
-	case load.Shared:
+	case flow.Shared:
 		st.keeper = newShared(st.leave, st.end)
 	}
 	return st, nil
@@ -93,12 +94,12 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		dest:   addr.String(),
 		emit:   emit,
 		ctx:    ctx,
-		prefix: newPrefix(s.Name),
+		prefix: newPrefix(s.Name.String()),
 		ending: make(chan struct{}),
 		done:   make(chan struct{}),
 	}
 	var err error
-	if s.Profile.Op == load.Lookup {
+	if s.Profile.Op == flow.Lookup {
 		if st.inquiry, err = newInquiry(s); err != nil {
 			return nil, err
 		}
@@ -109,7 +110,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
 	st.most = mostOf(s.Profile.Rate, st.budget())
-	if s.Profile.Op == load.AheadPost {
+	if s.Profile.Op == flow.AheadPost {
 		s.Profile.Op = posted
 		st.behind = newForm(s, st.dest)
 	}
@@ -139,7 +140,7 @@ type stream struct {
 	emit  func(timeline.Record)
 	form  form
 	// inquiry is what a lookup asks, and form what anything else does; behind is what
-	// load.AheadPost asks for besides.
+	// flow.AheadPost asks for besides.
 	inquiry *inquiry
 	behind  form
 	tls     *tls.Config // nil: in plaintext
@@ -236,7 +237,7 @@ func (s *stream) finish() {
 // once ctx has ended.
 func pace(ctx context.Context, s load.Stream, now func() time.Duration, start time.Duration, begin func(due time.Duration, seq int64)) {
 	name := fnv.New64a()
-	name.Write([]byte(s.Name))
+	name.Write([]byte(s.Name.String()))
 	rng := mathrand.New(mathrand.NewPCG(s.Seed, name.Sum64()))
 	slot := float64(time.Second) / s.Profile.Rate
 	timer := time.NewTimer(0)
@@ -267,7 +268,7 @@ func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
-	if s.Profile.Op == load.Ahead || s.Profile.Op == load.AheadPost {
+	if s.Profile.Op == flow.Ahead || s.Profile.Op == flow.AheadPost {
 		return s.Timeout + 2*s.Profile.Takes // one after the other
 	}
 	return s.Timeout + s.Profile.Takes

@@ -26,6 +26,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -34,15 +35,15 @@ func TestHealthy(t *testing.T) {
 	noLeaks(t)
 	for _, proto := range overHTTP {
 		for _, conns := range anyConns {
-			if conns == load.Shared && !isH2(proto) {
+			if conns == flow.Shared && !isH2(proto) {
 				continue
 			}
-			for _, op := range []load.Op{load.Get, load.Slow, load.Chunked, load.Upload, load.Post, load.Continue} {
-				if inTLS(proto) && op != load.Get && op != load.Upload {
+			for _, op := range []flow.Op{flow.Get, flow.Slow, flow.Chunked, flow.Upload, flow.Post, flow.Continue} {
+				if inTLS(proto) && op != flow.Get && op != flow.Upload {
 					continue // TLS makes no difference to what a body is
 				}
-				p := load.Profile{Protocol: proto, Conns: conns, Op: op}
-				if op != load.Get {
+				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op}}
+				if op != flow.Get {
 					p.Takes = 250 * time.Millisecond
 				}
 				t.Run(string(proto)+"/"+string(conns)+"/"+string(op), func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestHealthy(t *testing.T) {
 					addr, _ := serve(t, proto, backend)
 					// The first ones may all be in flight at once.
 					samples := recordUntil(t, testStream(addr, p), func(all []timeline.Sample) bool {
-						return len(all) >= 12 && (conns == load.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
+						return len(all) >= 12 && (conns == flow.New || slices.ContainsFunc(all, func(s timeline.Sample) bool { return s.Nth > 1 }))
 					})
 					ids := map[string]bool{}
 					reused := 0
@@ -58,11 +59,11 @@ func TestHealthy(t *testing.T) {
 						if s.Outcome != timeline.OK || s.Phase != timeline.PhaseDone || s.Err != "" {
 							t.Fatalf("not ok: %s", text(s))
 						}
-						if via := map[bool]string{false: "", true: proxy}[op == load.Get || op == load.Slow || op == load.Chunked]; s.Via != via {
+						if via := map[bool]string{false: "", true: proxy}[op == flow.Get || op == flow.Slow || op == flow.Chunked]; s.Via != via {
 							t.Errorf("via %q, want %q: %s", s.Via, via, text(s))
 						}
 						want := int64(work.SlowBytes)
-						if op == load.Get || op == load.Post {
+						if op == flow.Get || op == flow.Post {
 							want = work.SmallBytes
 						}
 						if s.Got != want || s.Want != want || s.Status != 200 || s.Server != "pod-1" {
@@ -78,7 +79,7 @@ func TestHealthy(t *testing.T) {
 						if s.Nth > 1 {
 							reused++
 						}
-						if isH2(proto) != (s.StreamID%2 == 1) || conns != load.Shared && isH2(proto) && s.StreamID != uint32(2*s.Nth-1) {
+						if isH2(proto) != (s.StreamID%2 == 1) || conns != flow.Shared && isH2(proto) && s.StreamID != uint32(2*s.Nth-1) {
 							t.Errorf("stream: %s", text(s))
 						}
 						if (s.Nth == 1) != (s.Dial != 0) {
@@ -95,7 +96,7 @@ func TestHealthy(t *testing.T) {
 							t.Errorf("last or saturated: %s", text(s))
 						}
 					}
-					if conns == load.New && reused > 0 || conns != load.New && reused == 0 {
+					if conns == flow.New && reused > 0 || conns != flow.New && reused == 0 {
 						t.Errorf("%d of %d samples on a reused connection", reused, len(samples))
 					}
 				})
@@ -105,12 +106,12 @@ func TestHealthy(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for _, conns := range []load.Conns{load.New, load.Reused} {
+	for _, conns := range []flow.Conns{flow.New, flow.Reused} {
 		noLeaks(t)
 		l := listen(t)
 		addr := l.Addr().String()
 		_ = l.Close()
-		for _, s := range record(t, testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: conns, Op: load.Get}), 10) {
+		for _, s := range record(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: conns, Op: flow.Get}}), 10) {
 			want{outcome: timeline.Refused, phase: timeline.PhaseDial}.check(t, s)
 			if s.Conn != 0 || s.Nth != 0 || s.Dial != 0 || s.Sent != 0 || s.First != 0 {
 				t.Errorf("never connected: %s", text(s))
@@ -129,7 +130,7 @@ func TestNoRoute(t *testing.T) {
 			_ = c.Close()
 			continue
 		}
-		for _, s := range record(t, testStream(addr, load.Profile{Protocol: load.H2C, Conns: load.New, Op: load.Get}), 5) {
+		for _, s := range record(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}}), 5) {
 			want{outcome: timeline.NoRoute, phase: timeline.PhaseDial}.check(t, s)
 		}
 		return
@@ -168,12 +169,12 @@ func TestOutcome(t *testing.T) {
 
 // A server that never answers gets as many requests as one that does.
 func TestStalledServerDoesNotSlowTheSchedule(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, conns := range []load.Conns{load.New, load.Reused} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, conns := range []flow.Conns{flow.New, flow.Reused} {
 			t.Run(string(proto)+"/"+string(conns), func(t *testing.T) {
 				g := noLeaks(t)
 				addr, held, release := holding(t, proto)
-				s := testStream(addr, load.Profile{Protocol: proto, Conns: conns, Op: load.Get, Rate: 200})
+				s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: flow.Get}, Rate: 200})
 				var r recording
 				h, err := Generator{}.Start(t.Context(), s, r.emit)
 				if err != nil {
@@ -199,7 +200,7 @@ func TestStalledServerDoesNotSlowTheSchedule(t *testing.T) {
 }
 
 // holding is a backend that holds all requests until it is released.
-func holding(t *testing.T, proto load.Protocol) (addr string, held *atomic.Int64, release func()) {
+func holding(t *testing.T, proto flow.Protocol) (addr string, held *atomic.Int64, release func()) {
 	t.Helper()
 	held = new(atomic.Int64)
 	gate := make(chan struct{})
@@ -264,8 +265,8 @@ func schedule(t *testing.T, s load.Stream, late, lasts time.Duration) []begun {
 }
 
 func pacedStream(name string, seed uint64) load.Stream {
-	s := testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 200})
-	s.Name, s.Seed = name, seed
+	s := testStream("127.0.0.1:80", load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 200})
+	s.Name, s.Seed = flow.Named(name), seed
 	return s
 }
 
@@ -313,8 +314,8 @@ func TestFrozenGeneratorLeavesTheGap(t *testing.T) {
 // An attempt that begins later than is tolerated says so.
 func TestSaturated(t *testing.T) {
 	noLeaks(t)
-	addr, _ := serve(t, load.HTTP1, backend)
-	s := testStream(addr, load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get})
+	addr, _ := serve(t, flow.HTTP1, backend)
+	s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}})
 	st, r := idleStream(t, s, 0)
 	for i, late := range []time.Duration{0, s.Tolerance / 2, s.Tolerance + 1} {
 		st.attempt(timeline.Monotonic()-late, int64(i))
@@ -328,12 +329,12 @@ func TestSaturated(t *testing.T) {
 
 // Stop ends the pacing and lets everything in flight end well.
 func TestStopDrains(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, op := range []load.Op{load.Slow, load.Upload} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, op := range []flow.Op{flow.Slow, flow.Upload} {
 			g := noLeaks(t)
 			addr, held, release := holding(t, proto)
 			var r recording
-			s := testStream(addr, load.Profile{Protocol: proto, Conns: load.Reused, Op: op, Rate: 100, Takes: 300 * time.Millisecond})
+			s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.Reused, Op: op, Takes: 300 * time.Millisecond}, Rate: 100})
 			h, err := Generator{}.Start(t.Context(), s, r.emit)
 			if err != nil {
 				t.Fatal(err)
@@ -368,15 +369,15 @@ func TestStopDrains(t *testing.T) {
 
 // The end of the context kills, and what was in flight is no evidence.
 func TestCancelKills(t *testing.T) {
-	for _, proto := range []load.Protocol{load.HTTP1, load.H2C} {
-		for _, op := range []load.Op{load.Get, load.Slow, load.Upload, load.Continue} {
+	for _, proto := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		for _, op := range []flow.Op{flow.Get, flow.Slow, flow.Upload, flow.Continue} {
 			t.Run(string(proto)+"/"+string(op), func(t *testing.T) {
 				g := noLeaks(t)
 				quit := make(chan struct{})
 				var came atomic.Int64
 				addr, _ := serve(t, proto, func(w http.ResponseWriter, r *http.Request) {
 					came.Add(1)
-					if op == load.Slow {
+					if op == flow.Slow {
 						backend(w, r)
 						return
 					}
@@ -386,8 +387,8 @@ func TestCancelKills(t *testing.T) {
 					}
 				})
 				defer close(quit)
-				p := load.Profile{Protocol: proto, Conns: load.New, Op: op, Rate: 100}
-				if op != load.Get {
+				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.New, Op: op}, Rate: 100}
+				if op != flow.Get {
 					p.Takes = work.MaxTakes // far longer than this test is patient
 				}
 				ctx, cancel := context.WithCancel(t.Context())
@@ -414,34 +415,34 @@ func TestCancelKills(t *testing.T) {
 }
 
 func asLookup(s *load.Stream) {
-	s.Profile.Protocol, s.Profile.Op, s.Query = load.DNS, load.Lookup, "echo."
+	s.Profile.Protocol, s.Profile.Op, s.Query = flow.DNS, flow.Lookup, "echo."
 }
 
 func asTLS(s *load.Stream) {
-	s.Profile.Protocol, s.CA, s.ServerName = load.H2, string(identity().ca), serverName
+	s.Profile.Protocol, s.CA, s.ServerName = flow.H2, string(identity().ca), serverName
 }
 
 func TestStartSaysWhatIsWrong(t *testing.T) {
-	good := testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Get})
+	good := testStream("127.0.0.1:80", load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}})
 	for _, c := range []struct {
 		change func(*load.Stream)
 		say    string
 	}{
-		{func(s *load.Stream) { s.Name = "" }, "no name"},
+		{func(s *load.Stream) { s.Name = flow.Stream{} }, "no name"},
 		{func(s *load.Stream) { s.Addr = "echo:80" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Addr = "127.0.0.1:0" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused" "shared"]`},
-		{func(s *load.Stream) { s.Profile.Conns = load.Shared }, `want one of ["h2c" "h2"]`},
+		{func(s *load.Stream) { s.Profile.Conns = flow.Shared }, `want one of ["h2c" "h2"]`},
 		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "post" "continue" "grpc-unary" "grpc-server" "grpc-bidi" "idle" "websocket" "half-header" "belated" "ahead" "ahead-post" "talk" "hear" "mute" "lookup" "check"]`},
-		{func(s *load.Stream) { s.Profile.Protocol = load.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
-		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Conns = load.Reused }, `want one of ["new"]`},
-		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Protocol = load.H2C }, `want one of ["http1"]`},
-		{func(s *load.Stream) { s.Profile.Op = load.Check; s.Profile.Takes = time.Second }, "takes no time of its own"},
+		{func(s *load.Stream) { s.Profile.Protocol = flow.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
+		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Protocol = flow.H2C }, `want one of ["http1"]`},
+		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Takes = time.Second }, "takes no time of its own"},
 		{func(s *load.Stream) { s.Query = "echo." }, "asks for no name"},
 		{func(s *load.Stream) { s.IPv6 = true }, "asks for no name"},
-		{func(s *load.Stream) { s.Profile.Op = load.Lookup; s.Query = "echo." }, `want one of ["dns"]`},
-		{func(s *load.Stream) { asLookup(s); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile.Op = flow.Lookup; s.Query = "echo." }, `want one of ["dns"]`},
+		{func(s *load.Stream) { asLookup(s); s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { asLookup(s); s.Query = "" }, "with its final dot"},
 		{func(s *load.Stream) { asLookup(s); s.Query = "echo" }, "with its final dot"},
 		{func(s *load.Stream) { asLookup(s); s.Query = "a..b." }, "with its final dot"},
@@ -451,18 +452,18 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile.Delay = -time.Millisecond }, "want 0 or above"},
 		{func(s *load.Stream) { s.Profile.Delay = s.Timeout/4 + 1 }, "must fit into the timeout"},
 		{func(s *load.Stream) { s.Profile.Takes = time.Second }, "takes no time of its own"},
-		{func(s *load.Stream) { s.Profile.Op = load.Slow }, "want 1ms at least"},
+		{func(s *load.Stream) { s.Profile.Op = flow.Slow }, "want 1ms at least"},
 		{func(s *load.Stream) { s.Profile.Rate = 0 }, "rate 0"},
 		{func(s *load.Stream) { s.Profile.Rate = math.NaN() }, "rate NaN"},
 		{func(s *load.Stream) { s.Profile.Rate = 1e9 }, "up to 20000"},
-		{func(s *load.Stream) { s.Profile.Op = load.Idle }, "want 1ms at least"},
-		{func(s *load.Stream) { s.Profile = idleFor(load.HTTP1, time.Second); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
-		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Protocol = load.HTTP1 }, `want one of ["tcp"]`},
-		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Conns = load.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile.Op = flow.Idle }, "want 1ms at least"},
+		{func(s *load.Stream) { s.Profile = idleFor(flow.HTTP1, time.Second); s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
+		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Protocol = flow.HTTP1 }, `want one of ["tcp"]`},
+		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Takes = 0 }, "want 1ms at least"},
-		{func(s *load.Stream) { s.Profile.Protocol = load.TCP }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = flow.TCP }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) {
-			s.Profile.Op, s.Profile.Protocol, s.Profile.Takes = load.Mute, load.H2C, time.Second
+			s.Profile.Op, s.Profile.Protocol, s.Profile.Takes = flow.Mute, flow.H2C, time.Second
 		}, `want one of ["http1" "https1" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.From = "127.0.0.1" }, "range of IPv4"},
 		{func(s *load.Stream) { s.CA = string(identity().ca) }, "has no TLS"},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // still is a server that takes connections, and neither reads nor says a word.
@@ -55,18 +56,18 @@ func leftOut(s timeline.Sample) bool { return s.Unsent() }
 func TestStandingStill(t *testing.T) {
 	const room, most = 5, 3
 	for _, p := range []load.Profile{
-		{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 100},
-		{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
-		{Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 100},
-		{Protocol: load.TCP, Conns: load.New, Op: load.Talk, Takes: time.Millisecond, Rate: 100},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 100},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 100},
+		{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 100},
+		{Flow: flow.Flow{Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: time.Millisecond}, Rate: 100},
 		// The attempt is over, and its connection is held.
-		{Protocol: load.HTTP1, Conns: load.New, Op: load.Mute, Takes: patience, Rate: 100},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Mute, Takes: patience}, Rate: 100},
 	} {
 		for _, bound := range []string{"of all", "of a stream"} {
-			if p.Op == load.Mute && bound != "of all" {
+			if p.Op == flow.Mute && bound != "of all" {
 				continue
 			}
-			t.Run(strings.ReplaceAll(testStream("", p).Name, "/", " ")+", "+bound, func(t *testing.T) {
+			t.Run(strings.ReplaceAll(testStream("", p).Name.String(), "/", " ")+", "+bound, func(t *testing.T) {
 				t.Parallel()
 				addr, taken := still(t)
 				ctx, kill := context.WithCancel(t.Context())
@@ -80,7 +81,7 @@ func TestStandingStill(t *testing.T) {
 				var streams []*stream
 				for i := range 2 {
 					s := testStream(addr, p)
-					s.Name = fmt.Sprint(s.Name, "@", i)
+					s.Name = flow.To(s.Name.Flow(), fmt.Sprint(i))
 					at, err := check(s)
 					if err != nil {
 						t.Fatal(err)
@@ -178,7 +179,7 @@ func TestBoundIsAboveAStandstill(t *testing.T) {
 			defer cancel()
 			var begun []time.Duration
 			worst := 0
-			s := load.Stream{Name: "x", Profile: load.Profile{Rate: x.rate}, Seed: 7}
+			s := load.Stream{Name: flow.Named("x"), Profile: load.Profile{Rate: x.rate}, Seed: 7}
 			pace(ctx, s, now, 0, func(due time.Duration, _ int64) {
 				begun = append(begun, due)
 				from, _ := slices.BinarySearch(begun, due-x.budget)
@@ -196,14 +197,14 @@ func TestBoundIsAboveAStandstill(t *testing.T) {
 func BenchmarkInFlight(b *testing.B) {
 	const n = 500
 	for _, p := range []load.Profile{
-		{Protocol: load.HTTP1, Conns: load.New, Op: load.Get},
-		{Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Delay: 20 * time.Millisecond},
-		{Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Takes: time.Second},
-		{Protocol: load.H2C, Conns: load.Reused, Op: load.Get},
-		{Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Delay: 20 * time.Millisecond},
-		{Protocol: load.H2C, Conns: load.Shared, Op: load.Bidi, Takes: time.Second},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get, Delay: 20 * time.Millisecond}},
+		{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Upload, Takes: time.Second}},
+		{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}},
+		{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get, Delay: 20 * time.Millisecond}},
+		{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: time.Second}},
 	} {
-		b.Run(strings.ReplaceAll(testStream("", p).Name, "/", " "), func(b *testing.B) {
+		b.Run(strings.ReplaceAll(testStream("", p).Name.String(), "/", " "), func(b *testing.B) {
 			for b.Loop() {
 				addr, _ := still(b)
 				s := testStream(addr, p)

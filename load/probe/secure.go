@@ -18,13 +18,14 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // inTLS says whether a protocol is spoken in TLS.
-func inTLS(p load.Protocol) bool { return p == load.TLS1 || p == load.H2 }
+func inTLS(p flow.Protocol) bool { return p == flow.TLS1 || p == flow.H2 }
 
 // isH2 says whether a protocol is HTTP/2.
-func isH2(p load.Protocol) bool { return p == load.H2C || p == load.H2 }
+func isH2(p flow.Protocol) bool { return p == flow.H2C || p == flow.H2 }
 
 // newTLS is what all connections of a stream agree on, or nil: it has no TLS.
 // Each makes a whole handshake: a resumed session would hide what a new client

@@ -28,6 +28,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -60,7 +61,7 @@ var identity = sync.OnceValue(func() proof {
 })
 
 // server is how a server of a protocol speaks TLS.
-func (p proof) server(proto load.Protocol) *tls.Config {
+func (p proof) server(proto flow.Protocol) *tls.Config {
 	alpn := "http/1.1"
 	if isH2(proto) {
 		alpn = "h2"
@@ -75,7 +76,7 @@ type farEnd struct {
 	tcp *net.TCPConn
 }
 
-func newFarEnd(tcp *net.TCPConn, proto load.Protocol) farEnd {
+func newFarEnd(tcp *net.TCPConn, proto flow.Protocol) farEnd {
 	if inTLS(proto) {
 		return farEnd{tls.Server(tcp, identity().server(proto)), tcp}
 	}
@@ -105,7 +106,7 @@ func (e farEnd) request() (id string, err error) {
 
 // What breaks between the TCP connection and the request is of phase tls.
 func TestHandshakes(t *testing.T) {
-	both := []load.Protocol{load.TLS1, load.H2}
+	both := []flow.Protocol{flow.TLS1, flow.H2}
 	shake := func(c *net.TCPConn, conf *tls.Config) {
 		s := tls.Server(c, conf)
 		_ = s.Handshake()
@@ -113,41 +114,41 @@ func TestHandshakes(t *testing.T) {
 	}
 	failed := func(o timeline.Outcome) want { return want{outcome: o, phase: timeline.PhaseTLS} }
 	for name, c := range map[string]struct {
-		protos []load.Protocol
+		protos []flow.Protocol
 		want   want
 		change func(s *load.Stream)
-		serve  func(c *net.TCPConn, proto load.Protocol)
+		serve  func(c *net.TCPConn, proto flow.Protocol)
 		told   []string
 		err    string
 	}{
 		"another name": {both, failed(timeline.Malformed), func(s *load.Stream) { s.ServerName = "other.test" },
-			func(c *net.TCPConn, p load.Protocol) { shake(c, identity().server(p)) }, nil, "other.test"},
+			func(c *net.TCPConn, p flow.Protocol) { shake(c, identity().server(p)) }, nil, "other.test"},
 		"another CA": {both, failed(timeline.Malformed), func(s *load.Stream) { s.CA = string(otherCA()) },
-			func(c *net.TCPConn, p load.Protocol) { shake(c, identity().server(p)) }, nil, "unknown authority"},
-		"no ALPN": {[]load.Protocol{load.H2}, failed(timeline.Malformed), nil,
-			func(c *net.TCPConn, p load.Protocol) {
+			func(c *net.TCPConn, p flow.Protocol) { shake(c, identity().server(p)) }, nil, "unknown authority"},
+		"no ALPN": {[]flow.Protocol{flow.H2}, failed(timeline.Malformed), nil,
+			func(c *net.TCPConn, p flow.Protocol) {
 				conf := identity().server(p)
 				conf.NextProtos = nil
 				shake(c, conf)
 			}, nil, `ALPN agreed on "", want "h2"`},
 		"another ALPN": {both, failed(timeline.Malformed), nil,
-			func(c *net.TCPConn, p load.Protocol) {
+			func(c *net.TCPConn, p flow.Protocol) {
 				conf := identity().server(p)
 				conf.NextProtos = []string{"other"}
 				shake(c, conf)
 			}, []string{"alert alert=no application protocol", "fin"}, "no application protocol"},
 		"rst": {both, failed(timeline.Reset), nil,
-			func(c *net.TCPConn, _ load.Protocol) { _, _ = c.Read(make([]byte, 1)); reset(c) }, []string{"rst"}, "reset"},
+			func(c *net.TCPConn, _ flow.Protocol) { _, _ = c.Read(make([]byte, 1)); reset(c) }, []string{"rst"}, "reset"},
 		"fin": {both, failed(timeline.Closed), nil,
-			func(c *net.TCPConn, _ load.Protocol) { _ = c.CloseWrite(); _, _ = io.Copy(io.Discard, c) }, []string{"fin"}, "EOF"},
+			func(c *net.TCPConn, _ flow.Protocol) { _ = c.CloseWrite(); _, _ = io.Copy(io.Discard, c) }, []string{"fin"}, "EOF"},
 		"no TLS": {both, failed(timeline.Malformed), nil,
-			func(c *net.TCPConn, _ load.Protocol) {
+			func(c *net.TCPConn, _ flow.Protocol) {
 				fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 				_, _ = io.Copy(io.Discard, c)
 			}, nil, "does not look like a TLS handshake"},
 		// In TLS 1.3 the client is done before the server has said no.
 		"refused behind the handshake": {both, want{outcome: timeline.Malformed, phase: timeline.PhaseFirstByte}, nil,
-			func(c *net.TCPConn, p load.Protocol) {
+			func(c *net.TCPConn, p flow.Protocol) {
 				conf := identity().server(p)
 				conf.ClientAuth = tls.RequireAnyClientCert
 				shake(c, conf)
@@ -162,7 +163,7 @@ func TestHandshakes(t *testing.T) {
 						_ = conn.CloseWrite()
 						_, _ = io.Copy(io.Discard, conn)
 					})
-					s := testStream(addr, load.Profile{Protocol: proto, Conns: carried.conns, Op: load.Get, Delay: carried.delay})
+					s := testStream(addr, load.Profile{Flow: flow.Flow{Protocol: proto, Conns: carried.conns, Op: flow.Get, Delay: carried.delay}})
 					if c.change != nil {
 						c.change(&s)
 					}
@@ -177,7 +178,7 @@ func TestHandshakes(t *testing.T) {
 						t.Errorf("want %q in the error, and a connection: %s", c.err, text(x))
 					}
 					want := c.told
-					if carried.conns == load.Reused {
+					if carried.conns == flow.Reused {
 						want = append(slices.Clone(want), "close why=broken")
 					}
 					gomega.NewWithT(t).Eventually(func() []string { return r.told(1) }).WithTimeout(patience).
@@ -193,7 +194,7 @@ func TestStalledHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, server := inMemory(t, 0)
 		go func() { _, _ = io.Copy(io.Discard, server) }()
-		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Protocol: load.H2, Conns: load.New, Op: load.Get}))
+		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Flow: flow.Flow{Protocol: flow.H2, Conns: flow.New, Op: flow.Get}}))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begun, a := time.Now(), &attempt{stream: s}
@@ -239,13 +240,13 @@ func TestCutInTLS(t *testing.T) {
 		for _, carried := range carriers {
 			t.Run(name+"/"+carried.name, func(t *testing.T) {
 				addr := accept(t, func(_ int, tcp *net.TCPConn) {
-					e := newFarEnd(tcp, load.TLS1)
+					e := newFarEnd(tcp, flow.TLS1)
 					if id, err := e.request(); err == nil {
 						c.serve(e, id)
 						_, _ = io.Copy(io.Discard, tcp)
 					}
 				})
-				st, r := idleStream(t, testStream(addr, load.Profile{Protocol: load.TLS1, Conns: carried.conns, Op: load.Get, Delay: carried.delay}), 1)
+				st, r := idleStream(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: flow.TLS1, Conns: carried.conns, Op: flow.Get, Delay: carried.delay}}), 1)
 				st.attempt(timeline.Monotonic(), 0)
 				c.want.check(t, r.all()[0])
 				// The client's own close is told behind it, and not for each.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -89,7 +90,7 @@ func backend(w http.ResponseWriter, r *http.Request) {
 
 // serve runs a server of a protocol until the test ends, and counts its
 // connections.
-func serve(t testing.TB, proto load.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
+func serve(t testing.TB, proto flow.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
 	opened = new(atomic.Int64)
 	if isH2(proto) {
@@ -167,12 +168,12 @@ func accept(t testing.TB, script func(n int, c *net.TCPConn)) string {
 
 // stream is a stream with everything that most tests don't care about.
 func testStream(addr string, p load.Profile) load.Stream {
-	p.Path = load.Direct
+	p.Path = flow.Direct
 	if p.Rate == 0 {
 		p.Rate = 15 // many of them run beside each other, on a machine that may have little CPU to give
 	}
 	s := load.Stream{
-		Name: p.Key(), Profile: p, Addr: addr,
+		Name: flow.To(p.Flow, ""), Profile: p, Addr: addr,
 		// Generous: the machine may be busy, and only some tests are about time.
 		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
@@ -302,9 +303,9 @@ func idleStream(t testing.TB, s load.Stream, least int) (*stream, *recording) {
 	t.Helper()
 	st, r := unpaced(t, s)
 	switch s.Profile.Conns {
-	case load.Reused:
+	case flow.Reused:
 		st.keeper = &pool{stock: stock{leave: st.leave, end: st.end}, least: least}
-	case load.Shared:
+	case flow.Shared:
 		st.keeper = &shared{stock: stock{leave: st.leave, end: st.end}}
 	}
 	t.Cleanup(func() { st.stop(); st.finish() })

@@ -15,10 +15,11 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 func sharing() load.Profile {
-	return load.Profile{Protocol: load.H2C, Conns: load.Shared, Op: load.Get}
+	return load.Profile{Flow: flow.Flow{Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get}}
 }
 
 // asked is a request that a peer has not answered yet.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -62,7 +62,7 @@ func (c *talk) try(ctx context.Context, a *attempt) fate {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if a.stream.Profile.Op == load.Hear {
+	if a.stream.Profile.Op == flow.Hear {
 		return c.heard(ctx, a)
 	}
 	sent := make(chan time.Duration, 1)

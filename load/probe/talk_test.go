@@ -19,11 +19,12 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 func talking() load.Profile {
-	return load.Profile{Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 100, Takes: 100 * time.Millisecond}
+	return load.Profile{Flow: flow.Flow{Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 100 * time.Millisecond}, Rate: 100}
 }
 
 const greeting = "lastcall-talk/1 pod-1 serving 127.0.0.1\n"
@@ -88,7 +89,7 @@ func TestTalk(t *testing.T) {
 
 func TestHear(t *testing.T) {
 	p := talking()
-	p.Op = load.Hear
+	p.Op = flow.Hear
 	// ends greets, reads the request, and ends its half.
 	ends := func(c lingering) *bufio.Reader {
 		br, req, err := greeted(c)
@@ -323,7 +324,7 @@ func TestMute(t *testing.T) {
 					}
 				})
 				p := idleFor(proto, patience)
-				p.Op = load.Mute
+				p.Op = flow.Mute
 				st, r := idleStream(t, testStream(addr, p), 0)
 				st.attempt(timeline.Monotonic(), 0)
 				x := r.all()[0]
@@ -349,8 +350,8 @@ func TestMuteLeaves(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			g := noLeaks(t)
 			addr := accept(t, func(_ int, c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
-			p := idleFor(load.HTTP1, takes)
-			p.Op = load.Mute
+			p := idleFor(flow.HTTP1, takes)
+			p.Op = flow.Mute
 			st, r := idleStream(t, testStream(addr, p), 0)
 			st.attempt(timeline.Monotonic(), 0)
 			if why == "stop" {

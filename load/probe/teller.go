@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Why this client closes a connection: attribute why of timeline.FrameClose.
@@ -22,7 +23,7 @@ const (
 // how the connection ends.
 type teller struct {
 	emit   func(timeline.Record)
-	stream string
+	stream flow.Stream
 	conn   uint64
 
 	mu   sync.Mutex

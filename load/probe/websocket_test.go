@@ -22,17 +22,18 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 // webSocketFor is a flow of WebSockets.
-func webSocketFor(proto load.Protocol, takes time.Duration) load.Profile {
-	return load.Profile{Protocol: proto, Conns: load.New, Op: load.WebSocket, Takes: takes}
+func webSocketFor(proto flow.Protocol, takes time.Duration) load.Profile {
+	return load.Profile{Flow: flow.Flow{Protocol: proto, Conns: flow.New, Op: flow.WebSocket, Takes: takes}}
 }
 
 // serveWebSocket runs a server of WebSockets until the test ends. script gets
 // each of them, and the connection below it.
-func serveWebSocket(t testing.TB, proto load.Protocol, script func(ctx context.Context, ws *websocket.Conn, below net.Conn)) string {
+func serveWebSocket(t testing.TB, proto flow.Protocol, script func(ctx context.Context, ws *websocket.Conn, below net.Conn)) string {
 	t.Helper()
 	var below sync.Map
 	var open sync.WaitGroup
@@ -188,7 +189,7 @@ func TestWebSocketOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st, r := idleStream(t, testStream(serveWebSocket(t, load.HTTP1, c.script), webSocketFor(load.HTTP1, c.takes)), 1)
+			st, r := idleStream(t, testStream(serveWebSocket(t, flow.HTTP1, c.script), webSocketFor(flow.HTTP1, c.takes)), 1)
 			st.attempt(timeline.Monotonic(), 0)
 			s := r.all()[0]
 			phase := timeline.PhaseBody
@@ -216,12 +217,12 @@ func TestWebSocketSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun := make(chan struct{})
-			addr := serveWebSocket(t, load.HTTP1, func(ctx context.Context, ws *websocket.Conn, below net.Conn) {
+			addr := serveWebSocket(t, flow.HTTP1, func(ctx context.Context, ws *websocket.Conn, below net.Conn) {
 				_ = echo(ctx, ws, 1)
 				close(begun)
 				_, _ = io.Copy(io.Discard, below)
 			})
-			s := testStream(addr, webSocketFor(load.HTTP1, 4*work.MessageEvery))
+			s := testStream(addr, webSocketFor(flow.HTTP1, 4*work.MessageEvery))
 			if !c.stop {
 				s.Timeout = time.Second
 			}
@@ -277,7 +278,7 @@ func TestWebSocketRefused(t *testing.T) {
 					_, _ = io.WriteString(conn, c.reply)
 				}
 			})
-			st, r := idleStream(t, testStream(addr, webSocketFor(load.HTTP1, patience)), 1)
+			st, r := idleStream(t, testStream(addr, webSocketFor(flow.HTTP1, patience)), 1)
 			st.attempt(timeline.Monotonic(), 0)
 			c.want.check(t, r.all()[0])
 			n := 0
@@ -302,7 +303,7 @@ func TestHalvesApart(t *testing.T) {
 	const apart = 300 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		f, server := inMemory(t, 0)
-		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.HalfHeader, Takes: apart}))
+		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.HalfHeader, Takes: apart}}))
 		l := linked(t, s, f)
 		var serving sync.WaitGroup
 		serving.Go(func() {
@@ -328,7 +329,7 @@ func TestBelated(t *testing.T) {
 	const after = 300 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		f, server := inMemory(t, 0)
-		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Protocol: load.HTTP1, Conns: load.New, Op: load.Belated, Takes: after}))
+		s, _ := unpaced(t, testStream("127.0.0.1:80", load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Belated, Takes: after}}))
 		begun := time.Now()
 		l := linked(t, s, f)
 		var serving sync.WaitGroup
@@ -376,30 +377,30 @@ func TestHalfHeader(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		takes time.Duration
-		proto load.Protocol
+		proto flow.Protocol
 		want  want
 		sent  bool
 		serve func(c net.Conn, tcp *net.TCPConn)
 	}{
-		"answered":        {apart, load.HTTP1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
-		"answered in TLS": {apart, load.TLS1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
-		"closed": {patience, load.HTTP1, want{timeline.Closed, timeline.PhaseWrite, 0, 0, false}, false, func(c net.Conn, tcp *net.TCPConn) {
+		"answered":        {apart, flow.HTTP1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
+		"answered in TLS": {apart, flow.TLS1, want{timeline.OK, timeline.PhaseDone, 200, 256, false}, true, func(c net.Conn, _ *net.TCPConn) { answered(t, c, whole(c)) }},
+		"closed": {patience, flow.HTTP1, want{timeline.Closed, timeline.PhaseWrite, 0, 0, false}, false, func(c net.Conn, tcp *net.TCPConn) {
 			_, _ = half(c)
 			_ = tcp.CloseWrite()
 		}},
-		"reset": {patience, load.HTTP1, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false}, false, func(c net.Conn, tcp *net.TCPConn) {
+		"reset": {patience, flow.HTTP1, want{timeline.Reset, timeline.PhaseWrite, 0, 0, false}, false, func(c net.Conn, tcp *net.TCPConn) {
 			_, _ = half(c)
 			reset(tcp)
 		}},
-		"answered early": {patience, load.HTTP1, want{timeline.Status, timeline.PhaseDone, 408, 0, true}, false, func(c net.Conn, _ *net.TCPConn) {
+		"answered early": {patience, flow.HTTP1, want{timeline.Status, timeline.PhaseDone, 408, 0, true}, false, func(c net.Conn, _ *net.TCPConn) {
 			_, _ = half(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		}},
-		"closed behind the rest": {apart, load.HTTP1, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false}, true, func(c net.Conn, tcp *net.TCPConn) {
+		"closed behind the rest": {apart, flow.HTTP1, want{timeline.Closed, timeline.PhaseFirstByte, 0, 0, false}, true, func(c net.Conn, tcp *net.TCPConn) {
 			whole(c)
 			_ = tcp.CloseWrite()
 		}},
-		"half an answer": {apart, load.HTTP1, want{timeline.Truncated, timeline.PhaseBody, 200, 9, false}, true, func(c net.Conn, _ *net.TCPConn) {
+		"half an answer": {apart, flow.HTTP1, want{timeline.Truncated, timeline.PhaseBody, 200, 9, false}, true, func(c net.Conn, _ *net.TCPConn) {
 			_, id, _ := strings.Cut(whole(c), work.HeaderID+": ")
 			id, _, _ = strings.Cut(id, "\r")
 			_, _ = io.WriteString(c, answer(id, 9, "200 OK", "Content-Length: 256"))
@@ -413,7 +414,7 @@ func TestHalfHeader(t *testing.T) {
 				_ = e.CloseWrite()
 				_, _ = io.Copy(io.Discard, tcp)
 			})
-			st, r := idleStream(t, testStream(addr, load.Profile{Protocol: c.proto, Conns: load.New, Op: load.HalfHeader, Takes: c.takes}), 1)
+			st, r := idleStream(t, testStream(addr, load.Profile{Flow: flow.Flow{Protocol: c.proto, Conns: flow.New, Op: flow.HalfHeader, Takes: c.takes}}), 1)
 			st.attempt(timeline.Monotonic(), 0)
 			s := r.all()[0]
 			c.want.check(t, s)

@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -181,7 +182,7 @@ func terminations(s *v1alpha1.Scenario, window time.Duration) []*lane {
 // streams folds the samples of each stream into stretches of one bin.
 func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
 	type tally struct{ all, failed, late int }
-	bins := map[string]map[time.Duration]tally{}
+	bins := map[flow.Stream]map[time.Duration]tally{}
 	for i := range t.Samples {
 		x := &t.Samples[i]
 		if bins[x.Stream] == nil {
@@ -206,7 +207,7 @@ func streams(t *timeline.Timeline, s *v1alpha1.Scenario) []*lane {
 	names := pods(t, s)
 	var out []*lane
 	for name, byTime := range bins {
-		l := &lane{name: label(name, names)}
+		l := &lane{name: label(name.String(), names)}
 		var good, late, bad []bar
 		for at, n := range byTime {
 			if n.failed < n.all {

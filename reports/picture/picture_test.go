@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/picture"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
@@ -27,8 +28,8 @@ func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
 	}}
 	t := &timeline.Timeline{}
 	for now := time.Duration(0); now < 20*time.Second; now += 20 * time.Millisecond {
-		service := timeline.Sample{Stream: "service/http1/new/get", Start: now, Outcome: timeline.OK}
-		direct := timeline.Sample{Stream: "direct/http1/new/get@u1", Start: now, Outcome: timeline.OK}
+		service := timeline.Sample{Stream: flow.Named("service/http1/new/get"), Start: now, Outcome: timeline.OK}
+		direct := timeline.Sample{Stream: flow.Named("direct/http1/new/get@u1"), Start: now, Outcome: timeline.OK}
 		service.Saturated = now > 3*time.Second && now < 4*time.Second
 		if now > 8*time.Second && now < 13*time.Second {
 			direct.Outcome = timeline.Refused
@@ -38,7 +39,7 @@ func recording() (*timeline.Timeline, *v1alpha1.Scenario) {
 		}
 		t.Samples = append(t.Samples, service, direct)
 		for _, node := range []string{"lastcall-worker", "lastcall-worker2"} {
-			t.Samples = append(t.Samples, timeline.Sample{Stream: "nodeport-local/http1/new/get@" + node, Start: now, Outcome: timeline.OK})
+			t.Samples = append(t.Samples, timeline.Sample{Stream: flow.Named("nodeport-local/http1/new/get@" + node), Start: now, Outcome: timeline.OK})
 		}
 	}
 	for _, e := range []struct {

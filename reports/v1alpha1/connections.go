@@ -36,7 +36,7 @@ func (c *Connections) Add(o Connections) {
 	c.Cut += o.Cut
 }
 
-// services are the paths (load.Path) on which a Service has all of its pods to
+// services are the paths (flow.Path) on which a Service has all of its pods to
 // choose from, so that nothing need fail while one of them is ready. On the
 // others it may be right that an attempt fails: they ask for one instance or one
 // node (direct, nodeport-local, service-local), are given pods that don't serve

@@ -56,7 +56,7 @@ func catalogue() string {
 			fmt.Fprintf(&w, "  basis: %s: %q\n", r, r.Quote)
 		}
 		for _, p := range b.Traffic {
-			fmt.Fprintf(&w, "  traffic: %s at %g/s\n", p.Key(), p.Rate)
+			fmt.Fprintf(&w, "  traffic: %s at %g/s\n", p.Flow.String(), p.Rate)
 		}
 		fmt.Fprintf(&w, "  topology: %s\n  disruption: %s\n", b.Topology, b.Disrupt)
 		for _, c := range b.Checks {

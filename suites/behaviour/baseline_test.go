@@ -5,6 +5,7 @@ package behaviour_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	_ "github.com/lastcall-dev/lastcall/suites/all" // the catalogue
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -52,11 +54,11 @@ func recordedBaseline(s behaviour.Scenario) assertions.Case {
 	}}
 	for _, p := range s.Traffic {
 		targets := 1
-		if p.Path == load.Direct {
+		if p.Path == flow.Direct {
 			targets = s.Topology.Replicas
 		}
 		takes := p.Takes
-		if p.Op == load.Idle || p.Op == load.Mute {
+		if p.Op == flow.Idle || p.Op == flow.Mute {
 			takes = 0 // what is held has been answered
 		}
 		every := time.Duration(float64(time.Second) / p.Rate)
@@ -64,7 +66,7 @@ func recordedBaseline(s behaviour.Scenario) assertions.Case {
 			// An attempt comes just before the gate, so that the next is a whole slot later.
 			for at := steady - time.Millisecond; at < disturbed; at += every {
 				tl.Samples = append(tl.Samples, timeline.Sample{
-					Stream: fmt.Sprintf("%s@%d", p.Key(), n), ID: fmt.Sprintf("%s@%d-%d", p.Key(), n, len(tl.Samples)),
+					Stream: flow.To(p.Flow, strconv.Itoa(n)), ID: fmt.Sprintf("%s@%d-%d", p.Flow.String(), n, len(tl.Samples)),
 					Due: at, Start: at, End: at + takes + 2*p.Delay + answering, Outcome: timeline.OK, Phase: timeline.PhaseDone,
 				})
 			}
@@ -162,7 +164,7 @@ func TestFitWithoutATimeout(t *testing.T) {
 
 // What can give no baseline, however long it takes, is waited for no longer than others.
 func TestABaselineEnds(t *testing.T) {
-	s := behaviour.Scenario{Topology: behaviour.SlowDrain, Traffic: []load.Profile{{Path: load.Service, Op: load.Get, Rate: 0.001}}}
+	s := behaviour.Scenario{Topology: behaviour.SlowDrain, Traffic: []load.Profile{{Flow: flow.Flow{Path: flow.Service, Op: flow.Get}, Rate: 0.001}}}
 	if got := s.Baseline(); got > 2*time.Minute {
 		t.Error(got)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -218,13 +219,13 @@ func (r recording) failedSteps() []v1alpha1.FailedStep {
 	return out
 }
 
-// describeStreams sums samples up by the profile's key: the direct streams to
+// describeStreams sums samples up by their flow: the direct streams to
 // the single targets are one line.
 func describeStreams(samples []timeline.Sample) []v1alpha1.Stream {
 	byKey := map[string]*v1alpha1.Stream{}
 	took := map[string][]time.Duration{}
 	for _, s := range samples {
-		key, _, _ := strings.Cut(s.Stream, "@")
+		key := s.Stream.Kind()
 		st := byKey[key]
 		if st == nil {
 			st = &v1alpha1.Stream{Name: key, Outcomes: map[string]int{}}
@@ -276,13 +277,12 @@ func (r recording) controls() []v1alpha1.Control {
 	}
 	seen := assertions.Sighted(r.scene)
 	killed := string(cmp.Or(r.meta.Scenario.Topology.Role, system.App))
-	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		c := v1alpha1.Control{Name: "abrupt-kill", Client: key, Failed: seen[key], Verdict: spec.Pass}
-		c.Path, _, _ = strings.Cut(key, "/")
-		switch in := assertions.StandIn(key); {
-		case seen[key] > 0:
+	for _, of := range slices.SortedFunc(maps.Keys(seen), flow.Compare) {
+		c := v1alpha1.Control{Name: "abrupt-kill", Path: string(of.Path), Client: of.String(), Failed: seen[of], Verdict: spec.Pass}
+		switch in := assertions.StandIn(of); {
+		case seen[of] > 0:
 		case seen[in] > 0:
-			c.Reason = "nothing of it was in flight; " + in + " of the same client saw it"
+			c.Reason = fmt.Sprintf("nothing of it was in flight; %s of the same client saw it", in)
 		default:
 			c.Verdict, c.Reason = spec.Inconclusive, "this stream saw no failure within P of a SIGKILL of the "+killed
 		}
@@ -301,8 +301,7 @@ func noRoute(r recording) (same, other int) {
 		}
 	}
 	for _, s := range r.scene.Timeline.Samples {
-		_, uid, _ := strings.Cut(s.Stream, "@")
-		t, ok := gone[uid]
+		t, ok := gone[s.Stream.Target()]
 		if !ok || s.Outcome != timeline.NoRoute || s.Start < t.Exit.At {
 			continue
 		}

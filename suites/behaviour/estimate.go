@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Estimate is about how long recording a scenario takes, for people who wait: with
@@ -66,7 +67,7 @@ func (s Scenario) ending() time.Duration {
 	var left time.Duration
 	for _, p := range s.Traffic {
 		takes := lasts(p)
-		if p.Conns != load.New {
+		if p.Conns != flow.New {
 			// One more may be begun on a connection before its client is told.
 			takes += min(takes, 2*time.Second)
 		}
@@ -80,7 +81,7 @@ func (s Scenario) ending() time.Duration {
 func (s Scenario) steady() time.Duration {
 	var longest time.Duration
 	for _, p := range s.Traffic {
-		longest = max(longest, lasts(p)+time.Duration(float64(cleanRun(p.Key()))/p.Rate*float64(time.Second)))
+		longest = max(longest, lasts(p)+time.Duration(float64(cleanRun(p.Flow))/p.Rate*float64(time.Second)))
 	}
 	return longest
 }
@@ -97,7 +98,7 @@ func (s Scenario) stop() time.Duration {
 	}
 	var longest time.Duration
 	for _, p := range s.Traffic {
-		if p.Path != load.Direct || !all {
+		if p.Path != flow.Direct || !all {
 			longest = max(longest, lasts(p))
 		}
 	}
@@ -107,7 +108,7 @@ func (s Scenario) stop() time.Duration {
 // lasts is how long a request of a flow is in flight. A connection that is held
 // keeps nobody.
 func lasts(p load.Profile) time.Duration {
-	if p.Op == load.Idle || p.Op == load.Mute {
+	if p.Op == flow.Idle || p.Op == flow.Mute {
 		return 0
 	}
 	return p.Takes
@@ -134,7 +135,7 @@ func (s Scenario) sureWithin(d time.Duration) float64 {
 	var sum float64
 	for _, p := range s.Traffic {
 		streams := 1.0
-		if p.Path == load.Direct {
+		if p.Path == flow.Direct {
 			streams = float64(s.Topology.Replicas)
 		}
 		begin := d - lasts(p) - 2*p.Delay - answering

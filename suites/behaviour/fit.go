@@ -10,6 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -60,17 +61,17 @@ const reaching = 2 * time.Second
 const headerTakes = 8 * time.Second
 
 // inHand are the requests that a drain finds begun, and that are over soon by design.
-var inHand = []load.Op{load.Slow, load.Chunked, load.Upload, load.Continue, load.HalfHeader, load.Belated, load.WebSocket}
+var inHand = []flow.Op{flow.Slow, flow.Chunked, flow.Upload, flow.Continue, flow.HalfHeader, flow.Belated, flow.WebSocket}
 
 // reach makes a request to an instance as long as it takes to outlast a vendor's minimum, if it
 // then ends a second before the timeout; as many as before are in hand at an instant. Where
 // something else is done midway, that is what the requests are to show.
 func reach(p load.Profile, d system.Drain) load.Profile {
 	takes := d.MinDrain.D() + reaching
-	if (p.Op == load.HalfHeader || p.Op == load.Belated) && takes > headerTakes {
+	if (p.Op == flow.HalfHeader || p.Op == flow.Belated) && takes > headerTakes {
 		return p
 	}
-	if p.Path != load.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
+	if p.Path != flow.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
 		return p
 	}
 	p.Rate *= float64(p.Takes) / float64(takes)
@@ -97,10 +98,10 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
-		if ends && !sys.Reference() && (p.Op == load.Idle || p.Op == load.Mute) {
+		if ends && !sys.Reference() && (p.Op == flow.Idle || p.Op == flow.Mute) {
 			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
 		}
-		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Key() == p.Key() })
+		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
 		if i < 0 {
 			i = len(traffic)
 			traffic, rates = append(traffic, p), append(rates, [2]float64{})
@@ -130,22 +131,22 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 }
 
 // spoken are the features that a protocol is about, that of its port first.
-var spoken = map[load.Protocol][]spec.Feature{
-	load.HTTP1:      {spec.HTTP1},
-	load.H2C:        {spec.H2C},
-	load.TLS1:       {spec.TLS},
-	load.H2:         {spec.TLS, spec.HTTP2},
-	load.TCP:        {spec.TCP},
-	load.BackendTLS: {spec.BackendTLS},
+var spoken = map[flow.Protocol][]spec.Feature{
+	flow.HTTP1:      {spec.HTTP1},
+	flow.H2C:        {spec.H2C},
+	flow.TLS1:       {spec.TLS},
+	flow.H2:         {spec.TLS, spec.HTTP2},
+	flow.TCP:        {spec.TCP},
+	flow.BackendTLS: {spec.BackendTLS},
 }
 
 // features are those that a flow of traffic is carried by.
 func features(p load.Profile) []spec.Feature {
 	out := slices.Clone(spoken[p.Protocol])
 	switch p.Op {
-	case load.WebSocket:
+	case flow.WebSocket:
 		out = append(out, spec.WebSocket)
-	case load.Unary, load.ServerStream, load.Bidi:
+	case flow.Unary, flow.ServerStream, flow.Bidi:
 		out = append(out, spec.GRPC)
 	}
 	return out
@@ -153,7 +154,7 @@ func features(p load.Profile) []spec.Feature {
 
 // PortOf is the name of a system's port that a protocol is spoken at; "" for one
 // that no system speaks.
-func PortOf(p load.Protocol) string {
+func PortOf(p flow.Protocol) string {
 	if len(spoken[p]) == 0 {
 		return ""
 	}
@@ -161,20 +162,20 @@ func PortOf(p load.Protocol) string {
 }
 
 // claims says whether a system takes what a protocol speaks.
-func claims(sys *system.System, p load.Protocol) bool {
+func claims(sys *system.System, p flow.Protocol) bool {
 	return !slices.ContainsFunc(spoken[p], func(f spec.Feature) bool { return !sys.Claims(f) })
 }
 
 // inPlace are the protocols that are spoken to a system in the place of one that it
 // does not take, those of the same version first.
-var inPlace = map[load.Protocol][]load.Protocol{
-	load.HTTP1: {load.TLS1, load.H2C, load.H2},
-	load.H2C:   {load.H2, load.HTTP1, load.TLS1},
+var inPlace = map[flow.Protocol][]flow.Protocol{
+	flow.HTTP1: {flow.TLS1, flow.H2C, flow.H2},
+	flow.H2C:   {flow.H2, flow.HTTP1, flow.TLS1},
 }
 
 // version is that of HTTP that a protocol speaks.
-func version(p load.Protocol) int {
-	if p == load.H2C || p == load.H2 {
+func version(p flow.Protocol) int {
+	if p == flow.H2C || p == flow.H2 {
 		return 2
 	}
 	return 1
@@ -183,12 +184,12 @@ func version(p load.Protocol) int {
 // instead is the protocol that is spoken to a system in the place of another; "" for
 // none. HTTP/2 is spoken in TLS where the system takes none without; and where all HTTP
 // is as good, any that it takes.
-func instead(sys *system.System, p load.Protocol, either bool) load.Protocol {
+func instead(sys *system.System, p flow.Protocol, either bool) flow.Protocol {
 	if claims(sys, p) {
 		return p
 	}
 	for _, q := range inPlace[p] {
-		if claims(sys, q) && (either || p == load.H2C && q == load.H2) {
+		if claims(sys, q) && (either || p == flow.H2C && q == flow.H2) {
 			return q
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -205,13 +206,13 @@ type judgement struct {
 func (j *judgement) ofMatrix(r recording) bool { return r.meta.Scenario.Fault != j.fault }
 
 // blindness says why a stream to who has a role would not see a loss; "" where it would.
-type blindness func(role system.Role, stream string) string
+type blindness func(role system.Role, of flow.Flow) string
 
 // blind says it by what the controls saw of a death. Without a recorded control every
 // stream is blind.
 func (j *judgement) blind() blindness {
 	type sight struct {
-		seen map[string]int
+		seen map[flow.Flow]int
 		why  string
 	}
 	controls := map[system.Role]*sight{}
@@ -221,7 +222,7 @@ func (j *judgement) blind() blindness {
 		}
 		role := r.meta.Scenario.Topology.Role
 		if controls[role] == nil {
-			controls[role] = &sight{seen: map[string]int{}, why: uncontrolled}
+			controls[role] = &sight{seen: map[flow.Flow]int{}, why: uncontrolled}
 		}
 		c := controls[role]
 		if !r.recorded {
@@ -236,25 +237,25 @@ func (j *judgement) blind() blindness {
 		}
 		c.why = "the control killed pods, and this stream did not see it: it would not see a loss either"
 	}
-	return func(role system.Role, stream string) string {
+	return func(role system.Role, of flow.Flow) string {
 		c := controls[role]
 		if c == nil && len(controls) == 1 {
 			// Before 2026-11-25 a run had one control for all.
 			c = slices.Collect(maps.Values(controls))[0]
 		}
 		if c == nil {
-			return stream + ": " + uncontrolled
+			return of.String() + ": " + uncontrolled
 		}
 		// Short requests were there themselves, beside those that stood in.
-		_, there := c.seen[stream]
-		there = there || assertions.Long(stream)
-		if there && c.seen[assertions.StandIn(stream)] > 0 {
+		_, there := c.seen[of]
+		there = there || assertions.Long(of)
+		if there && c.seen[assertions.StandIn(of)] > 0 {
 			return ""
 		}
-		if c.seen[stream] > 0 {
+		if c.seen[of] > 0 {
 			return ""
 		}
-		return stream + ": " + c.why
+		return of.String() + ": " + c.why
 	}
 }
 
@@ -333,7 +334,7 @@ func (r recording) unseen() string {
 		return fmt.Sprintf("a rolling update of %d pods ended %d in front of the suite's eyes", r.meta.Scenario.Topology.Replicas, len(c.Terminations))
 	}
 	for _, s := range c.Timeline.Samples {
-		if _, target, _ := strings.Cut(s.Stream, "@"); strings.HasPrefix(s.Stream, "direct/") && !s.Failed() && s.Server != "" && s.Server != target {
+		if target := s.Stream.Target(); s.Stream.Flow().Path == flow.Direct && !s.Failed() && s.Server != "" && s.Server != target {
 			return fmt.Sprintf("a dial to the address of pod %s was answered by pod %s", target, s.Server)
 		}
 	}
@@ -371,7 +372,7 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 	}
 	if b.Level != spec.Control {
 		for _, p := range b.Traffic {
-			if f, never := assertions.Claimed(r.scene, p.Key(), features(p)); never {
+			if f, never := assertions.Claimed(r.scene, p.Flow, features(p)); never {
 				out.Findings = append(out.Findings, f)
 			}
 		}
@@ -418,13 +419,13 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 		if !p.Sights() {
 			continue
 		}
-		if why := blind(r.meta.Scenario.Topology.Role, p.Key()); why != "" {
+		if why := blind(r.meta.Scenario.Topology.Role, p.Flow); why != "" {
 			unseen = append(unseen, why)
 		}
 	}
 	// A stream that was absent, or fell silent, saw nothing either.
 	for _, p := range b.Traffic {
-		if why := assertions.Silence(r.scene, p.Key(), p.Rate); why != "" {
+		if why := assertions.Silence(r.scene, p.Flow, p.Rate); why != "" {
 			unseen = append(unseen, why)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -38,11 +39,11 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	mark := func(at time.Duration, kind timeline.EventKind, attrs map[string]string) {
 		emit(timeline.Record{Event: &timeline.Event{At: at, Source: "runner", Kind: kind, Subject: "uid", Attrs: attrs}})
 	}
-	stream := s.Traffic[0].Key()
+	stream := s.Traffic[0].Flow.String()
 	mark(1*time.Second, timeline.Marker, map[string]string{"what": assertions.MarkSteady})
 	for i := range 20 {
 		at := time.Second + time.Duration(i+1)*100*time.Millisecond
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: stream + at.String(), Start: at, End: at + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: stream + at.String(), Start: at, End: at + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
 	}
 	attrs := map[string]string{"what": "delete", "step": "asked"}
 	if s.Control {
@@ -56,7 +57,7 @@ func tape(t *testing.T, dir string, s Scenario, edit func(emit func(timeline.Rec
 	}
 	meta := Meta{Scenario: s, Ended: true}
 	if s.Control {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "dead", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: "dead", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
 	}
 	if edit != nil {
 		edit(emit, &meta)
@@ -147,7 +148,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 	own.Pressure = &Pressure{Conns: 100, QPS: 100}
 	failAt := func(at time.Duration) func(func(timeline.Record), *Meta) {
 		return func(emit func(timeline.Record), _ *Meta) {
-			emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "bad at " + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.To(own.Traffic[0].Flow, ""), ID: "bad at " + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
 		}
 	}
 	both := func(fs ...func(func(timeline.Record), *Meta)) func(func(timeline.Record), *Meta) {
@@ -158,7 +159,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 		}
 	}
 	behind := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: "direct/http1/new/ahead/1s@uid", ID: "behind", Nth: 2, Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.Closed, Phase: timeline.PhaseFirstByte}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("direct/http1/new/ahead/1s@uid"), ID: "behind", Nth: 2, Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.Closed, Phase: timeline.PhaseFirstByte}})
 	}
 	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
 	mark := func(what string) func(time.Duration) func(func(timeline.Record), *Meta) {
@@ -173,12 +174,12 @@ func TestWhatCarriesAPass(t *testing.T) {
 	broken := func(_ func(timeline.Record), m *Meta) { m.Error = "kaput" }
 	doubted := func(_ func(timeline.Record), m *Meta) { m.Doubt = "who knows" }
 	hanging := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.To(own.Traffic[0].Flow, ""), ID: "hung", Start: 2 * time.Second, End: 12 * time.Second, Outcome: timeline.Timeout, Phase: timeline.PhaseFirstByte}})
 	}
 	// Each began before the steady gate, at 1 s; the disturbance is at 5 s.
 	since := func(stream string, end time.Duration, outcome timeline.Outcome) func(func(timeline.Record), *Meta) {
 		return func(emit func(timeline.Record), _ *Meta) {
-			emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "early", Start: 500 * time.Millisecond, End: end, Outcome: outcome, Phase: timeline.PhaseDial}})
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: "early", Start: 500 * time.Millisecond, End: end, Outcome: outcome, Phase: timeline.PhaseDial}})
 		}
 	}
 	gap := func(of string) func(func(timeline.Record), *Meta) {
@@ -190,10 +191,10 @@ func TestWhatCarriesAPass(t *testing.T) {
 		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "t", Kind: timeline.Disruption, Subject: "other", Name: "other", Attrs: map[string]string{"what": "delete"}}})
 	}
 	stranger := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: "direct/http1/new/get@uid", ID: "x", Start: 6 * time.Second, End: 6 * time.Second, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "other"}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("direct/http1/new/get@uid"), ID: "x", Start: 6 * time.Second, End: 6 * time.Second, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "other"}})
 	}
 	gaveUp := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: own.Traffic[0].Key(), ID: "c", Start: 7 * time.Second, End: 7 * time.Second, Outcome: timeline.Cancelled, Phase: timeline.PhaseDial}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.To(own.Traffic[0].Flow, ""), ID: "c", Start: 7 * time.Second, End: 7 * time.Second, Outcome: timeline.Cancelled, Phase: timeline.PhaseDial}})
 	}
 	lost := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Event: &timeline.Event{At: 7 * time.Second, Source: "t", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": "probe", "why": "gone"}}})
@@ -223,13 +224,13 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},
 		{name: "a stream fell silent", own: silent, want: spec.Inconclusive, reason: "nothing was sent"},
 		{name: "the baseline hung", own: hanging, want: spec.Inconclusive, reason: "failed"},
-		{name: "the baseline was slow, and whole", own: since(own.Traffic[0].Key(), 4*time.Second+990*time.Millisecond, timeline.OK), want: spec.Pass},
-		{name: "an answer hung over the disruption, and was whole", own: since(own.Traffic[0].Key(), 11*time.Second, timeline.OK), want: spec.Pass},
+		{name: "the baseline was slow, and whole", own: since(own.Traffic[0].Flow.String(), 4*time.Second+990*time.Millisecond, timeline.OK), want: spec.Pass},
+		{name: "an answer hung over the disruption, and was whole", own: since(own.Traffic[0].Flow.String(), 11*time.Second, timeline.OK), want: spec.Pass},
 		{
-			name: "what hung since before the gate is no violation", own: both(since(own.Traffic[0].Key(), 11*time.Second, timeline.Timeout), failAt(7*time.Second)),
+			name: "what hung since before the gate is no violation", own: both(since(own.Traffic[0].Flow.String(), 11*time.Second, timeline.Timeout), failAt(7*time.Second)),
 			want: spec.Inconclusive, reason: "failed",
 		},
-		{name: "what failed before the gate is over", own: since(own.Traffic[0].Key(), 4*time.Second, timeline.Timeout), want: spec.Pass},
+		{name: "what failed before the gate is over", own: since(own.Traffic[0].Flow.String(), 4*time.Second, timeline.Timeout), want: spec.Pass},
 		{name: "the scout's own dial hung", own: since("scout/service/http1/new/get", 10500*time.Millisecond, timeline.Timeout), want: spec.Pass},
 		{name: "long work from before the gate", own: since("service/http1/reused/slow/20s", 20500*time.Millisecond, timeline.OK), want: spec.Pass},
 		{name: "a gap in the watch", own: gap("pods"), want: spec.Inconclusive, reason: "gap"},
@@ -311,7 +312,7 @@ func TestABlindStreamPassesNothing(t *testing.T) {
 }
 
 // controlled is a control that was recorded, and a stream that sees deaths in it.
-func controlled(t *testing.T) (_ recording, stream string) {
+func controlled(t *testing.T) (_ recording, of flow.Flow) {
 	t.Helper()
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
@@ -322,7 +323,7 @@ func controlled(t *testing.T) (_ recording, stream string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, kill.Traffic[0].Key()
+	return r, kill.Traffic[0].Flow
 }
 
 // What a control saw of who it killed says nothing of another role's streams, but where a run
@@ -352,9 +353,9 @@ func TestAControlOfTheMatrixIsNone(t *testing.T) {
 		t.Errorf("the run's own control: %s", why)
 	}
 	// A short request has to have been there, beside what stands in for it.
-	slow := timeline.Sample{Stream: "service/http1/reused/slow/2s", ID: "slow", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseBody}
+	slow := timeline.Sample{Stream: flow.Named("service/http1/reused/slow/2s"), ID: "slow", Start: 5 * time.Second, End: 5*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseBody}
 	r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, slow)
-	if why := (&judgement{recs: []recording{r}}).blind()("", "service/http1/reused/get"); why == "" {
+	if why := (&judgement{recs: []recording{r}}).blind()("", flow.Parse("service/http1/reused/get")); why == "" {
 		t.Error("a stream that was not there is not blind")
 	}
 	r.meta.Scenario.Fault = DeafClients
@@ -368,14 +369,14 @@ func TestAControlOfTheMatrixIsNone(t *testing.T) {
 func TestShorterTalksSeeForLongOnes(t *testing.T) {
 	b := sample("a.a")
 	b.Traffic = []load.Profile{
-		{Path: load.Service, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 5, Takes: 12 * time.Second},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Mute, Rate: 2, Takes: 20 * time.Second},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 12 * time.Second}, Rate: 5},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Mute, Takes: 20 * time.Second}, Rate: 2},
 	}
 	b.Checks = says(spec.Finding{Verdict: spec.Pass})
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level, kill.Traffic = KillEach, spec.Control, nil
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
-	if got := scenarios[0].Traffic; len(got) != 1 || got[0].Key() != "service/tcp/new/talk/2s" {
+	if got := scenarios[0].Traffic; len(got) != 1 || got[0].Flow.String() != "service/tcp/new/talk/2s" {
 		t.Fatalf("the control has %+v", got)
 	}
 	dir := t.TempDir()
@@ -454,12 +455,12 @@ func TestTooFewToJudge(t *testing.T) {
 		r := recording{recorded: true, meta: Meta{Scenario: tc.scenario, Ended: true}}
 		r.scene = assertions.Case{Timeline: &timeline.Timeline{Ledger: tc.ledger}, Disturbed: 10 * time.Second, Steady: 1, Terminations: ends(tc.ended)}
 		for i := range 20 {
-			r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, timeline.Sample{Stream: "service/http1/new/get", ID: fmt.Sprint(i), Start: time.Second, End: time.Second, Outcome: timeline.OK})
+			r.scene.Timeline.Samples = append(r.scene.Timeline.Samples, timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprint(i), Start: time.Second, End: time.Second, Outcome: timeline.OK})
 		}
 		for _, verdict := range []spec.Verdict{spec.Inconclusive, spec.Pass} {
 			b := sample("a.a")
 			b.Checks = says(spec.Finding{Verdict: verdict, Actual: "too little"})
-			got := r.judge(b, func(system.Role, string) string { return "" }).Reason
+			got := r.judge(b, func(system.Role, flow.Flow) string { return "" }).Reason
 			if want := tc.want != "" && verdict == spec.Inconclusive; want != strings.HasPrefix(got, tc.want) && want || !want && strings.Contains(got, "this takes") {
 				t.Errorf("%s, %s: %q, want %q", tc.name, verdict, got, tc.want)
 			}
@@ -471,7 +472,7 @@ func TestTooFewToJudge(t *testing.T) {
 // and afterwards.
 func TestJudgedByTheTrafficThatWas(t *testing.T) {
 	b := sample("a.a")
-	carried := []load.Profile{{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Get, Rate: 5}}
+	carried := []load.Profile{{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 5}}
 	s := Scenario{Fitted: map[string][]load.Profile{"a.a": carried}}
 	if got := s.recorded(b, CI).Traffic; len(got) != 1 || got[0] != carried[0] {
 		t.Errorf("%+v", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -167,7 +168,7 @@ const (
 
 // awaitSteady waits until the streams run clean, for a budget of time in which the machine
 // was not busy.
-func (r *Recorder) awaitSteady(ctx context.Context, sink *Sink, streams []string, budget time.Duration, say func(string)) error {
+func (r *Recorder) awaitSteady(ctx context.Context, sink *Sink, streams []flow.Stream, budget time.Duration, say func(string)) error {
 	whole, spare := budget, busyBudget
 	for {
 		from, waited := time.Now(), waitedTime()

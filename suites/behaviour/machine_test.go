@@ -14,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -54,9 +55,9 @@ func TestABusyRecording(t *testing.T) {
 // TestAControlIsRecordedAgain: one that proved nothing on a busy machine is put aside, and
 // one that did prove something, or nothing on a calm machine, is left.
 func TestAControlIsRecordedAgain(t *testing.T) {
-	s := Scenario{Name: "kill-1", Control: true, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 1}}}
+	s := Scenario{Name: "kill-1", Control: true, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Traffic: []load.Profile{{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 1}}}
 	unseen := func(emit func(timeline.Record), _ *Meta) {
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: "service/h2c/new/get", ID: "x", Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("service/h2c/new/get"), ID: "x", Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}})
 	}
 	for name, tc := range map[string]struct {
 		edit  func(func(timeline.Record), *Meta)
@@ -97,7 +98,7 @@ func TestAControlIsRecordedAgain(t *testing.T) {
 func TestMedian(t *testing.T) {
 	tl := &timeline.Timeline{}
 	add := func(stream string, start, took time.Duration) {
-		tl.Samples = append(tl.Samples, timeline.Sample{Stream: stream, Start: start, End: start + took, Outcome: timeline.OK})
+		tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named(stream), Start: start, End: start + took, Outcome: timeline.OK})
 	}
 	const get = "service/http1/new/get"
 	add(get, 500*time.Millisecond, 90*time.Millisecond) // before the gate
@@ -140,11 +141,11 @@ func TestLookSays(t *testing.T) {
 // control is that of the worst part, once.
 func TestASplitControl(t *testing.T) {
 	dir := t.TempDir()
-	stream := func(p load.Protocol) load.Profile {
-		return load.Profile{Path: load.Service, Protocol: p, Conns: load.New, Op: load.Get, Rate: 1}
+	stream := func(p flow.Protocol) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: p, Conns: flow.New, Op: flow.Get}, Rate: 1}
 	}
 	var parts []Scenario
-	for i, p := range []load.Protocol{load.HTTP1, load.H2C} {
+	for i, p := range []flow.Protocol{flow.HTTP1, flow.H2C} {
 		s := Scenario{
 			Name: "kill-" + string(p), Part: i + 1, Control: true, Disrupt: disrupt.Disruption{Kind: disrupt.Kill}, Behaviours: []string{"a.kill"},
 			Traffic: []load.Profile{stream(p)},
@@ -153,12 +154,12 @@ func TestASplitControl(t *testing.T) {
 		parts = append(parts, s)
 	}
 	blind := recorded(t, dir, parts...).blind()
-	for _, p := range []load.Protocol{load.HTTP1, load.H2C} {
-		if why := blind("", stream(p).Key()); why != "" {
+	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C} {
+		if why := blind("", stream(p).Flow); why != "" {
 			t.Error(why)
 		}
 	}
-	if why := blind("", stream(load.TLS1).Key()); why == "" {
+	if why := blind("", stream(flow.TLS1).Flow); why == "" {
 		t.Error("a stream that no part of the control had sees deaths")
 	}
 	got := merged([]v1alpha1.Behaviour{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -98,7 +99,7 @@ func TestHolesOfChecks(t *testing.T) {
 func TestMatrixTellsWhatItDidNotTry(t *testing.T) {
 	// A fault whose scenario none of its behaviours shares.
 	j := &judgement{recs: []recording{{meta: Meta{Scenario: Scenario{Name: "delete-1", Fault: "exit-on-sigterm"}}}}}
-	blind := func(system.Role, string) string { return "" }
+	blind := func(system.Role, flow.Flow) string { return "" }
 	run := Run{Matrix: Whole, Skipped: map[string]string{"pod.node-shutdown": "its nodes have no logind"}}
 	m, err := j.matrix(run, blind)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -38,7 +39,7 @@ func TestKilledForMemory(t *testing.T) {
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
-	stream := scenarios[1].Traffic[0].Key()
+	stream := scenarios[1].Traffic[0].Flow.String()
 	gateway := func(emit func(timeline.Record), _ *Meta) {
 		emit(killedAt(7*time.Second, "gateway-1", "128Mi", "a"))
 		emit(killedAt(9*time.Second, "gateway-1", "128Mi", "a")) // told again, with the restart
@@ -74,7 +75,7 @@ func TestKilledForMemory(t *testing.T) {
 		}, spec.Inconclusive, reason, ours},
 		{"a violation stands", func(emit func(timeline.Record), m *Meta) {
 			probe(emit, m)
-			emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "lost", Start: 8 * time.Second, End: 8 * time.Second, Outcome: timeline.Reset, Phase: timeline.PhaseBody}})
+			emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: "lost", Start: 8 * time.Second, End: 8 * time.Second, Outcome: timeline.Reset, Phase: timeline.PhaseBody}})
 		}, spec.Fail, "", ours},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

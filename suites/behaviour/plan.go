@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -88,7 +89,7 @@ func briefly(all []Behaviour) []Behaviour {
 	for i := range out {
 		b := &out[i]
 		ends := b.Disrupt.Kind == disrupt.Delete || b.Disrupt.Kind == disrupt.DrainCall
-		sticks := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == load.Sticky })
+		sticks := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Sticky })
 		if ends && b.Disrupt.Serial && !sticks {
 			b.Disrupt.Targets = 1
 		}

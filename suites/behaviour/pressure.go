@@ -11,7 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
@@ -105,17 +105,15 @@ func (r recording) unpressed() string {
 	return "nobody knows what the closed-loop load beside it did: " + why
 }
 
-// overPressurePath says whether a stream takes the path of the pressure, in the same
+// overPressurePath says whether a flow takes the path of the pressure, in the same
 // protocol.
-func overPressurePath(stream string) bool {
-	return strings.HasPrefix(stream, string(load.Service)+"/"+string(load.HTTP1)+"/")
-}
+func overPressurePath(f flow.Flow) bool { return f.Path == flow.Service && f.Protocol == flow.HTTP1 }
 
 // beside counts what the probe asked over the pressure's path while that went on, and
 // what of it failed.
 func (r recording) beside(from, to time.Duration) (failed, of int) {
 	for _, s := range r.scene.Timeline.Samples {
-		if s.End < from || s.Start > to || !overPressurePath(s.Stream) {
+		if s.End < from || s.Start > to || !overPressurePath(s.Stream.Flow()) {
 			continue
 		}
 		of++

@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -198,7 +199,7 @@ func TestServed(t *testing.T) {
 func TestPressureWarning(t *testing.T) {
 	const began, ended = 5 * time.Second, 9 * time.Second
 	at := func(stream string, end time.Duration, outcome timeline.Outcome) timeline.Sample {
-		return timeline.Sample{Stream: stream, Start: end - 1, End: end, Outcome: outcome, Phase: timeline.PhaseDone}
+		return timeline.Sample{Stream: flow.Named(stream), Start: end - 1, End: end, Outcome: outcome, Phase: timeline.PhaseDone}
 	}
 	const same, other = "service/http1/new/get", "direct/http1/new/get@a"
 	after, before, behind := 6*time.Second, 4*time.Second, 10*time.Second
@@ -329,12 +330,12 @@ func TestOverPressurePath(t *testing.T) {
 		"service/http1/new/get": true, "service/http1/reused/get@20ms": true,
 		"service/h2c/new/get": false, "direct/http1/new/get@a": false, "scout/service/http1/new/get": false,
 	} {
-		if got := overPressurePath(stream); got != want {
+		if got := overPressurePath(flow.Parse(stream)); got != want {
 			t.Errorf("%s: %t", stream, got)
 		}
 	}
 	// As the streams are called.
-	if p := (load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get}); !overPressurePath(p.Key()) {
-		t.Errorf("%s is the pressure's path", p.Key())
+	if p := (load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}}); !overPressurePath(p.Flow) {
+		t.Errorf("%s is the pressure's path", p.Flow)
 	}
 }

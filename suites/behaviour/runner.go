@@ -17,6 +17,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -68,7 +69,7 @@ var ErrDown = errors.New("the system under test is not there to be tested")
 type Ground interface {
 	// Start begins the traffic. It returns the names of the streams, and
 	// the nodes that the clients run on.
-	Start(ctx context.Context) (streams, nodes []string, err error)
+	Start(ctx context.Context) (streams []flow.Stream, nodes []string, err error)
 	// Disrupt does what the scenario says, and returns when everything that
 	// it ended is gone.
 	Disrupt(ctx context.Context) error

@@ -19,6 +19,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -70,12 +71,13 @@ func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control && s.Faul
 // answer, far shorter than anybody would wait.
 const attemptTimeout = 10 * time.Second
 
-// Stream is one stream of the scenario's traffic, to an address. Its schedule is
-// drawn by its name and the place where it runs.
-func (s Scenario) Stream(name string, p load.Profile, addr, place string) load.Stream {
+// Stream is one stream of the scenario's traffic, to a target ("": nobody chooses one) at an
+// address. Its schedule is drawn by its name and the place where it runs.
+func (s Scenario) Stream(p load.Profile, target, addr, place string) load.Stream {
+	name := flow.To(p.Flow, target)
 	h := fnv.New64a()
 	// A hash never fails to be written to.
-	_, _ = h.Write([]byte(place + name))
+	_, _ = h.Write([]byte(place + name.String()))
 	return load.Stream{
 		Name: name, Profile: p, Addr: addr, Timeout: attemptTimeout,
 		// A third of the resolution (design, rule 3).
@@ -212,7 +214,7 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 	for _, p := range traffic {
 		rate := p.Rate
 		switch {
-		case p.Path == load.Direct:
+		case p.Path == flow.Direct:
 			rate *= float64(t.Replicas)
 		case p.Path.PerNode():
 			rate *= 2
@@ -220,7 +222,7 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 		switch {
 		case p.Takes > 0:
 			sum += rate * costSlow
-		case p.Conns == load.New:
+		case p.Conns == flow.New:
 			sum += rate * costNew
 		default:
 			sum += rate * costReused
@@ -249,18 +251,18 @@ func sighting(ps []load.Profile) []load.Profile {
 			continue
 		}
 		p.Rate = min(p.Rate, 30)
-		if p.Path == load.Direct {
+		if p.Path == flow.Direct {
 			p.Rate = min(p.Rate, 5) // each target has its own, and every one dies, for a second at least
 		}
-		if longer, short := assertions.StandInOp(string(p.Op)); short && p.Conns != load.New {
+		if longer, short := assertions.StandInOp(p.Op); short && p.Conns != flow.New {
 			out = append(out, p)
-			p.Op, p.Takes, p.Rate = load.Op(longer), assertions.StandInTakes, 0
+			p.Op, p.Takes, p.Rate = longer, assertions.StandInTakes, 0
 		}
 		// What takes longer has the same eyes, and would keep everybody waiting.
 		p.Takes = min(p.Takes, assertions.StandInTakes)
 		if p.Takes > 0 {
 			want := float64(inflight)
-			if p.Path == load.Direct {
+			if p.Path == flow.Direct {
 				want = inflight / 3 // each target has its own
 			}
 			p.Rate = want / p.Takes.Seconds()
@@ -274,14 +276,14 @@ func sighting(ps []load.Profile) []load.Profile {
 func union(a, b []load.Profile) []load.Profile {
 	out := slices.Clone(a)
 	for _, p := range b {
-		i := slices.IndexFunc(out, func(q load.Profile) bool { return q.Key() == p.Key() })
+		i := slices.IndexFunc(out, func(q load.Profile) bool { return q.Flow == p.Flow })
 		if i < 0 {
 			out = append(out, p)
 			continue
 		}
 		out[i].Rate = max(out[i].Rate, p.Rate)
 	}
-	slices.SortFunc(out, func(x, y load.Profile) int { return cmp.Compare(x.Key(), y.Key()) })
+	slices.SortFunc(out, func(x, y load.Profile) int { return flow.Compare(x.Flow, y.Flow) })
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -22,7 +23,7 @@ func sample(id string) Behaviour {
 		ID: id, Title: "t", Level: spec.Must, Why: "w", Causes: "c", Fix: "f",
 		Refs: []spec.Ref{{Doc: "project", Quote: "q"}}, Labels: []string{"core"},
 		Topology: SlowDrain, Disrupt: DeleteEach,
-		Traffic: []load.Profile{{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}},
+		Traffic: []load.Profile{{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}},
 		Checks:  []assertions.Check{assertions.LegalConditions()}, BrokenBy: []spec.Fault{"x"},
 		Resolution: 60 * time.Millisecond,
 	}
@@ -36,8 +37,8 @@ func says(f spec.Finding) []assertions.Check {
 func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	a, b, c, kill := sample("a.a"), sample("a.b"), sample("a.c"), sample("a.kill")
 	b.Traffic = []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
 	}
 	b.Resolution = 20 * time.Millisecond
 	c.Disrupt = RollingUpdate
@@ -57,7 +58,7 @@ func TestFoldJoinsWhatIsRecordedOnce(t *testing.T) {
 	}
 	for _, p := range control.Traffic {
 		if p.Rate > 60 {
-			t.Errorf("the control runs %s at %v/s", p.Key(), p.Rate)
+			t.Errorf("the control runs %s at %v/s", p.Flow.String(), p.Rate)
 		}
 	}
 	if diff := cmp.Diff([]string{"a.a", "a.b"}, shared.Behaviours); diff != "" {
@@ -89,7 +90,7 @@ func TestAControlForEachRole(t *testing.T) {
 	app, gate, kill := sample("a.app"), sample("a.gate"), sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	gate.Topology.Role = system.Gateway
-	gate.Traffic = []load.Profile{{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 5}}
+	gate.Traffic = []load.Profile{{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 5}}
 	controls := func(of ...Behaviour) (out []Scenario) {
 		for _, s := range Fold(append(of, kill), "", false) {
 			if s.Control {
@@ -99,7 +100,7 @@ func TestAControlForEachRole(t *testing.T) {
 		return out
 	}
 	has := func(s Scenario) bool {
-		return slices.ContainsFunc(s.Traffic, func(p load.Profile) bool { return p.Key() == gate.Traffic[0].Key() })
+		return slices.ContainsFunc(s.Traffic, func(p load.Profile) bool { return p.Flow.String() == gate.Traffic[0].Flow.String() })
 	}
 	both := controls(app, gate)
 	if len(both) != 2 || both[0].Name == both[1].Name {
@@ -122,18 +123,18 @@ func TestAControlForEachRole(t *testing.T) {
 func TestControlOfCalls(t *testing.T) {
 	a, kill := sample("a.a"), sample("a.kill")
 	kill.Disrupt, kill.Level, kill.Traffic = KillEach, spec.Control, nil
-	call := func(op load.Op, takes time.Duration, rate float64) load.Profile {
-		return load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: op, Takes: takes, Rate: rate}
+	call := func(op flow.Op, takes time.Duration, rate float64) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: op, Takes: takes}, Rate: rate}
 	}
-	a.Traffic = []load.Profile{call(load.Unary, 0, 10), call(load.ServerStream, 3*time.Second, 3), call(load.Bidi, 3*time.Second, 3)}
-	want := []load.Profile{call(load.Bidi, 2*time.Second, 2), call(load.ServerStream, 2*time.Second, 2), call(load.Unary, 0, 5)}
+	a.Traffic = []load.Profile{call(flow.Unary, 0, 10), call(flow.ServerStream, 3*time.Second, 3), call(flow.Bidi, 3*time.Second, 3)}
+	want := []load.Profile{call(flow.Bidi, 2*time.Second, 2), call(flow.ServerStream, 2*time.Second, 2), call(flow.Unary, 0, 5)}
 	if diff := cmp.Diff(want, Fold([]Behaviour{a, kill}, "", false)[0].Traffic); diff != "" {
 		t.Error(diff)
 	}
 	for _, p := range a.Traffic {
-		in := assertions.StandIn(p.Key())
-		if !slices.ContainsFunc(want, func(p load.Profile) bool { return p.Key() == in }) {
-			t.Errorf("%s stands in for %s, and is not in the control", in, p.Key())
+		in := assertions.StandIn(p.Flow)
+		if !slices.ContainsFunc(want, func(p load.Profile) bool { return p.Flow == in }) {
+			t.Errorf("%s stands in for %s, and is not in the control", in, p.Flow)
 		}
 	}
 }
@@ -168,7 +169,7 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 	}
 	// One broken end is enough, except where a client may stick to another instance.
 	sticks := a
-	sticks.Traffic = []load.Profile{{Path: load.Sticky, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 1}}
+	sticks.Traffic = []load.Profile{{Flow: flow.Flow{Path: flow.Sticky, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 1}}
 	for n, want := range map[int]Behaviour{1: a, SlowDrain.Replicas: sticks} {
 		for _, s := range Plan([]Behaviour{want, kill}, How{Matrix: Diagonal}) {
 			if s.Fault == "x" && s.Disrupt.Targets != n {

@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -33,9 +34,9 @@ const (
 	unservedTries = 3
 )
 
-// cleanRun is how many a stream needs, by its name.
-func cleanRun(stream string) int {
-	if strings.Contains(stream, "/get") || strings.Contains(stream, "/grpc-unary") {
+// cleanRun is how many a stream of a flow needs.
+func cleanRun(f flow.Flow) int {
+	if f.Op == flow.Get || f.Op == flow.Unary {
 		return steadyRun
 	}
 	return steadyRunSlow
@@ -50,7 +51,7 @@ type Sink struct {
 
 	mu      sync.Mutex
 	err     error
-	streams map[string]*streamState
+	streams map[flow.Stream]*streamState
 	samples int
 	failed  int
 	wanted  map[string]bool // answered request IDs whose ledger entry is due
@@ -68,7 +69,7 @@ type streamState struct {
 }
 
 func newSink(rec *timeline.Recorder, fault spec.Fault) *Sink {
-	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[string]*streamState{}, wanted: map[string]bool{}}
+	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[flow.Stream]*streamState{}, wanted: map[string]bool{}}
 }
 
 // Emit records what an agent or an observer saw. offset is what its clock
@@ -159,8 +160,8 @@ var errNothingServed = errors.New("it came up, and served nothing of what was as
 // awaitSteady waits until every stream has run clean for long enough. Where the
 // system has claimed to serve all of them, it marks those that it never serves, and
 // waits for the others; that it serves none ends the wait.
-func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, budget time.Duration) error {
-	var never []string
+func (k *Sink) awaitSteady(ctx context.Context, streams []flow.Stream, claimed bool, budget time.Duration) error {
+	var never []flow.Stream
 	err := disrupt.Await(ctx, budget, "clean streams", func(context.Context) (ok bool, seen string, err error) {
 		ok, never, seen = k.steady(streams, claimed)
 		if len(never) > 0 && len(never) == len(streams) {
@@ -173,7 +174,7 @@ func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, 
 	}
 	for _, name := range never {
 		k.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-			"what": assertions.MarkUnserved, "stream": name, "why": k.lastOf(name),
+			"what": assertions.MarkUnserved, "stream": name.String(), "why": k.lastOf(name),
 		}})
 	}
 	return nil
@@ -181,16 +182,16 @@ func (k *Sink) awaitSteady(ctx context.Context, streams []string, claimed bool, 
 
 // steady says whether all streams are clean but those that are never served, and which
 // those are; and if not, what is missing.
-func (k *Sink) steady(streams []string, claimed bool) (ok bool, never []string, seen string) {
+func (k *Sink) steady(streams []flow.Stream, claimed bool) (ok bool, never []flow.Stream, seen string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var waiting []string
 	for _, name := range streams {
 		st := k.streams[name]
-		need := cleanRun(name)
+		need := cleanRun(name.Flow())
 		switch {
 		case st == nil:
-			waiting = append(waiting, name+" sent nothing yet")
+			waiting = append(waiting, name.String()+" sent nothing yet")
 		case st.clean < need:
 			w := fmt.Sprintf("%s: %d of %d clean in a row", name, st.clean, need)
 			if st.last != "" {
@@ -211,7 +212,7 @@ func (k *Sink) steady(streams []string, claimed bool) (ok bool, never []string, 
 }
 
 // failures are how some streams failed last, the ways that were met most.
-func (k *Sink) failures(streams []string) string {
+func (k *Sink) failures(streams []flow.Stream) string {
 	const told = 3
 	of := map[string]int{}
 	for _, name := range streams {
@@ -228,7 +229,7 @@ func (k *Sink) failures(streams []string) string {
 }
 
 // lastOf is a stream's last failure.
-func (k *Sink) lastOf(stream string) string {
+func (k *Sink) lastOf(stream flow.Stream) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.streams[stream].last

@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -48,7 +49,7 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 				go func() {
 					for n := 1; ; n++ {
 						for _, name := range []string{good, never} {
-							s := timeline.Sample{Stream: name, ID: fmt.Sprint(name, n), Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "a"}
+							s := timeline.Sample{Stream: flow.Named(name), ID: fmt.Sprint(name, n), Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "a"}
 							if !tc.served(n, name) {
 								s.Outcome, s.Phase = timeline.Refused, timeline.PhaseDial
 							}
@@ -62,7 +63,7 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 					}
 				}()
 				began := time.Now()
-				err = k.awaitSteady(t.Context(), []string{good, never}, tc.claimed, time.Minute)
+				err = k.awaitSteady(t.Context(), []flow.Stream{flow.Named(good), flow.Named(never)}, tc.claimed, time.Minute)
 				took := time.Since(began)
 				close(stop)
 				synctest.Wait()
@@ -106,10 +107,10 @@ func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
 	k := newSink(rec, "")
 	const stream = "direct/http1/new/ahead/1s@a"
 	for n := range steadyRun {
-		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: fmt.Sprint(n), Nth: 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}}, 0)
-		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: fmt.Sprint(n, "b"), Nth: 2, Outcome: timeline.BehindClose, Phase: timeline.PhaseFirstByte}}, 0)
+		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: fmt.Sprint(n), Nth: 1, Outcome: timeline.OK, Phase: timeline.PhaseDone}}, 0)
+		k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: fmt.Sprint(n, "b"), Nth: 2, Outcome: timeline.BehindClose, Phase: timeline.PhaseFirstByte}}, 0)
 	}
-	if ok, _, seen := k.steady([]string{stream}, false); !ok {
+	if ok, _, seen := k.steady([]flow.Stream{flow.Named(stream)}, false); !ok {
 		t.Errorf("it waits: %s", seen)
 	}
 	if _, failed := k.Counts(); failed > 0 {
@@ -120,7 +121,7 @@ func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
 // A claim that does not hold fails what needs it, and nothing else.
 func TestABrokenClaimFails(t *testing.T) {
 	b, other := sample("a.a"), sample("a.b")
-	b.Traffic = append(b.Traffic, load.Profile{Path: load.Service, Protocol: load.TLS1, Conns: load.New, Op: load.Get, Rate: 10})
+	b.Traffic = append(b.Traffic, load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Get}, Rate: 10})
 	for _, x := range []*Behaviour{&b, &other} {
 		x.Checks = []assertions.Check{{Name: "c", Judge: func(c assertions.Case) spec.Finding {
 			for _, s := range c.Timeline.Samples {
@@ -134,7 +135,7 @@ func TestABrokenClaimFails(t *testing.T) {
 	kill := sample("a.kill")
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, other, kill}, "", false)
-	never := b.Traffic[len(b.Traffic)-1].Key()
+	never := b.Traffic[len(b.Traffic)-1].Flow.String()
 	dir := t.TempDir()
 	j := &judgement{}
 	for _, s := range scenarios {
@@ -142,7 +143,7 @@ func TestABrokenClaimFails(t *testing.T) {
 			emit(timeline.Record{Event: &timeline.Event{At: 999 * time.Millisecond, Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkUnserved, "stream": never + "@uid", "why": "refused"}}})
 			for i := range 40 {
 				at := time.Duration(i+1) * 100 * time.Millisecond
-				emit(timeline.Record{Sample: &timeline.Sample{Stream: never + "@uid", ID: "never" + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+				emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(never + "@uid"), ID: "never" + at.String(), Start: at, End: at + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
 			}
 		})
 		r, err := readRecording(dir, s, 3*time.Second)

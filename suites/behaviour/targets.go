@@ -4,11 +4,11 @@ package behaviour
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // afterGone is how long the direct streams to an instance that is gone go on:
@@ -20,7 +20,7 @@ const afterGone = 4 * time.Second
 // zero value has none.
 type Targets struct {
 	mu      sync.Mutex
-	streams map[string][]string // their names, by the instance's UID
+	streams map[string][]flow.Stream // their names, by the instance's UID
 }
 
 // Claim is true for the first who asks for an instance that has no streams yet:
@@ -40,23 +40,23 @@ func (t *Targets) Add(streams ...load.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range streams {
-		if _, uid, ok := strings.Cut(s.Name, "@"); ok && s.Profile.Path == load.Direct {
+		if uid := s.Name.Target(); uid != "" && s.Profile.Path == flow.Direct {
 			t.set(uid, append(t.streams[uid], s.Name))
 		}
 	}
 }
 
 // set is called with the lock held.
-func (t *Targets) set(uid string, names []string) {
+func (t *Targets) set(uid string, names []flow.Stream) {
 	if t.streams == nil {
-		t.streams = map[string][]string{}
+		t.streams = map[string][]flow.Stream{}
 	}
 	t.streams[uid] = names
 }
 
 // Gone has the streams to an instance that went stopped, some time later. It
 // waits for that, or for the end of ctx.
-func (t *Targets) Gone(ctx context.Context, uid string, stop func(ctx context.Context, names ...string) error) error {
+func (t *Targets) Gone(ctx context.Context, uid string, stop func(ctx context.Context, names ...flow.Stream) error) error {
 	t.mu.Lock()
 	names := t.streams[uid]
 	delete(t.streams, uid)

@@ -14,6 +14,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -145,11 +146,11 @@ var (
 
 // PooledPosts are requests that a gateway may not repeat, over its pool of
 // connections: each keeps one for half a second, so that some are always in use.
-var PooledPosts = load.Profile{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 25, Takes: 500 * time.Millisecond}
+var PooledPosts = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: 500 * time.Millisecond}, Rate: 25}
 
 // PooledInTLS are such requests over connections in TLS, far apart: the next one to a backend
 // comes most of a second after its close_notify, when nothing that was on its way is.
-var PooledInTLS = load.Profile{Path: load.Service, Protocol: load.BackendTLS, Conns: load.Reused, Op: load.Post, Rate: 2.5, Takes: 100 * time.Millisecond}
+var PooledInTLS = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.BackendTLS, Conns: flow.Reused, Op: flow.Post, Takes: 100 * time.Millisecond}, Rate: 2.5}
 
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -31,12 +32,12 @@ func TestUnsent(t *testing.T) {
 	kill.Disrupt, kill.Level = KillEach, spec.Control
 	scenarios := Fold([]Behaviour{b, kill}, "", false)
 	control, own := scenarios[0], scenarios[1]
-	stream := own.Traffic[0].Key()
+	stream := own.Traffic[0].Flow.String()
 	unsentAt := func(all ...time.Duration) func(func(timeline.Record), *Meta) {
 		return func(emit func(timeline.Record), _ *Meta) {
 			for _, at := range all {
 				emit(timeline.Record{Sample: &timeline.Sample{
-					Stream: stream, ID: "unsent" + at.String(), Start: at, End: at, Outcome: timeline.Cancelled, Phase: timeline.PhaseDue,
+					Stream: flow.Named(stream), ID: "unsent" + at.String(), Start: at, End: at, Outcome: timeline.Cancelled, Phase: timeline.PhaseDue,
 					Err: "not sent: 7 requests of its stream are in flight", Saturated: true,
 				}})
 			}
@@ -44,7 +45,7 @@ func TestUnsent(t *testing.T) {
 	}
 	lost := func(emit func(timeline.Record), m *Meta) {
 		unsentAt(7*time.Second)(emit, m)
-		emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "lost", Start: 8 * time.Second, End: 8 * time.Second, Outcome: timeline.Reset, Phase: timeline.PhaseBody}})
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named(stream), ID: "lost", Start: 8 * time.Second, End: 8 * time.Second, Outcome: timeline.Reset, Phase: timeline.PhaseBody}})
 	}
 	for _, tc := range []struct {
 		name         string
@@ -95,8 +96,8 @@ func TestTheGateAndWhatIsNotSent(t *testing.T) {
 		go func() {
 			for n := 1; ; n++ {
 				for _, s := range []timeline.Sample{
-					{Stream: sent, ID: fmt.Sprint("s", n), Outcome: timeline.OK, Phase: timeline.PhaseDone},
-					{Stream: left, ID: fmt.Sprint("l", n), Outcome: timeline.Cancelled, Phase: timeline.PhaseDue, Saturated: true, Err: "not sent: 7 requests of its stream are in flight"},
+					{Stream: flow.Named(sent), ID: fmt.Sprint("s", n), Outcome: timeline.OK, Phase: timeline.PhaseDone},
+					{Stream: flow.Named(left), ID: fmt.Sprint("l", n), Outcome: timeline.Cancelled, Phase: timeline.PhaseDue, Saturated: true, Err: "not sent: 7 requests of its stream are in flight"},
 				} {
 					k.Emit(timeline.Record{Sample: &s}, 0)
 				}
@@ -107,7 +108,7 @@ func TestTheGateAndWhatIsNotSent(t *testing.T) {
 				}
 			}
 		}()
-		for _, streams := range [][]string{{sent, left}, {left}} {
+		for _, streams := range [][]flow.Stream{{flow.Named(sent), flow.Named(left)}, {flow.Named(left)}} {
 			err := k.awaitSteady(t.Context(), streams, true, 2*unservedFor)
 			if err == nil || errors.Is(err, errNothingServed) || !strings.Contains(err.Error(), "last failure: not sent: 7 requests") {
 				t.Errorf("of %q: %v", streams, err)

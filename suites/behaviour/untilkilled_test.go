@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -37,7 +38,7 @@ func TestUntilKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := r.judge(b, func(system.Role, string) string { return "" })
+		got := r.judge(b, func(system.Role, flow.Flow) string { return "" })
 		if got.Verdict != want || got.Reason != reason {
 			t.Errorf("promised %t: %s (%s), want %s (%s)", promised, got.Verdict, got.Reason, want, reason)
 		}

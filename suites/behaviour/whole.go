@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // unsound says what shows that a history has not all that was recorded, or that it
@@ -81,7 +82,7 @@ func quiet(tl *timeline.Timeline, end time.Duration) string {
 // skipped says which request of those that a client numbered is missing; "" for none.
 func skipped(tl *timeline.Timeline) string {
 	type numbers struct {
-		stream     string
+		stream     flow.Stream
 		seen, last int
 	}
 	of := map[string]*numbers{}
@@ -134,7 +135,10 @@ func shortLedger(tl *timeline.Timeline) string {
 
 // contradiction says which sample says two things that can't both be; "" for none.
 func contradiction(tl *timeline.Timeline) string {
-	type request struct{ stream, id string }
+	type request struct {
+		stream flow.Stream
+		id     string
+	}
 	seen := make(map[request]bool, len(tl.Samples))
 	for _, s := range tl.Samples {
 		if why := s.Contradiction(); why != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -61,17 +62,17 @@ func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoi
 		},
 	}}
 	s := Fold([]Behaviour{b}, "", false)[0]
-	stream := s.Traffic[0].Key()
+	stream := s.Traffic[0].Flow.String()
 	dir := t.TempDir()
 	tape(t, dir, s, func(emit func(timeline.Record), m *Meta) {
 		for i := range 30 {
 			at := 4*time.Second + time.Duration(i)*100*time.Millisecond
 			emit(timeline.Record{Sample: &timeline.Sample{
-				Stream: stream, ID: "c0ffee-" + strconv.Itoa(i), Start: at, End: at + 1,
+				Stream: flow.Named(stream), ID: "c0ffee-" + strconv.Itoa(i), Start: at, End: at + 1,
 				Outcome: timeline.OK, Phase: timeline.PhaseDone, Status: 200, Got: 256, Want: 256,
 			}})
 			emit(timeline.Record{Entry: &timeline.Entry{At: at, ID: "c0ffee-" + strconv.Itoa(i), Step: timeline.Begin, Pod: "uid"}})
-			emit(timeline.Record{Frame: &timeline.Frame{At: at, Stream: stream, Conn: 1, Kind: timeline.FrameFIN}})
+			emit(timeline.Record{Frame: &timeline.Frame{At: at, Stream: flow.Named(stream), Conn: 1, Kind: timeline.FrameFIN}})
 		}
 		emit(timeline.Record{Event: &timeline.Event{At: 6 * time.Second, Source: "echo", Kind: timeline.DrainStart, Subject: "uid"}})
 		tail := map[string]string{"why": "process-exit", "lines": "31", "partial": "0"}
@@ -120,13 +121,13 @@ func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoi
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := r.judge(b, func(system.Role, string) string { return "" })
+	got := r.judge(b, func(system.Role, flow.Flow) string { return "" })
 	return got.Verdict, got.Reason
 }
 
 // failing adds a violation.
 func failing(emit func(timeline.Record), _ *Meta) {
-	emit(timeline.Record{Sample: &timeline.Sample{Stream: "service/http1/new/get", ID: "c0ffee-30", Start: 6 * time.Second, End: 6*time.Second + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
+	emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: "c0ffee-30", Start: 6 * time.Second, End: 6*time.Second + 1, Outcome: timeline.Refused, Phase: timeline.PhaseDial}})
 }
 
 // What is not whole, or contradicts itself, proves nothing against anybody and for nobody;

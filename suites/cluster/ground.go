@@ -28,6 +28,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/probe"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
@@ -196,17 +197,17 @@ func (g *ground) app() deploy.Echo {
 
 // balance starts the balancer, where traffic goes through one.
 func (g *ground) balance(ctx context.Context) error {
-	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
+	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == flow.Balanced }) {
 		return nil
 	}
-	svc := g.ways.services[viewOf(load.Balanced)]
+	svc := g.ways.services[viewOf(flow.Balanced)]
 	cfg := balancer.Config{
 		Listen: "127.0.0.1:0", Period: behaviour.BalancerPeriod, Threshold: behaviour.BalancerThreshold,
 		Emit: func(e timeline.Event) { g.sink.Emit(timeline.Record{Event: &e}, 0) },
 	}
 	for _, t := range nodesOf(g.targets) {
 		at := func(port int32) string { return net.JoinHostPort(t.NodeIPs[0], strconv.Itoa(int(port))) }
-		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(g.subject.nodePort(svc, load.HTTP1)), Health: "http://" + at(svc.Spec.HealthCheckNodePort) + "/healthz"})
+		cfg.Backends = append(cfg.Backends, balancer.Backend{Name: t.Node, Addr: at(g.subject.nodePort(svc, flow.HTTP1)), Health: "http://" + at(svc.Spec.HealthCheckNodePort) + "/healthz"})
 	}
 	var err error
 	if g.balancer, err = balancer.New(cfg); err != nil {
@@ -236,7 +237,7 @@ func (g *ground) observed(e timeline.Event) {
 		g.buried(e.Subject)
 		g.tasks.Go(func() {
 			// The probe is there once there are streams to it.
-			stop := func(ctx context.Context, names ...string) error { return g.probe.Stop(ctx, names...) }
+			stop := func(ctx context.Context, names ...flow.Stream) error { return g.probe.Stop(ctx, names...) }
 			if err := g.direct.Gone(g.ctx, e.Subject, stop); err != nil {
 				g.lost("probe", err)
 			}
@@ -267,8 +268,8 @@ func (g *ground) join(name, uid string) {
 	}
 	var some []load.Stream
 	for _, p := range g.scenario.Traffic {
-		if p.Path == load.Direct {
-			some = append(some, g.stream(p.Key()+"@"+uid, p, g.at(pod.Status.PodIP, p.Protocol)))
+		if p.Path == flow.Direct {
+			some = append(some, g.stream(p, uid, g.at(pod.Status.PodIP, p.Protocol)))
 		}
 	}
 	g.direct.Add(some...)
@@ -298,7 +299,7 @@ func (g *ground) lost(name string, err error) {
 }
 
 // Start begins the scenario's traffic.
-func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
+func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	defer func() { err = g.because(err) }()
 	var inside, outside []load.Stream
 	for _, p := range g.scenario.Traffic {
@@ -328,9 +329,9 @@ func (g *ground) Start(ctx context.Context) (names, nodes []string, err error) {
 	return names, []string{g.node}, g.press(ctx)
 }
 
-func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
-	s := g.scenario.Stream(name, p, addr, g.scope.Namespace)
-	if p.Protocol == load.TLS1 || p.Protocol == load.H2 {
+func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
+	s := g.scenario.Stream(p, target, addr, g.scope.Namespace)
+	if p.Protocol == flow.TLS1 || p.Protocol == flow.H2 {
 		s.CA, s.ServerName = g.subject.ca, serverName
 	}
 	return s

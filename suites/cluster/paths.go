@@ -17,6 +17,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // dnsNamespace and dnsService are where kubeadm, and everybody after it, has
@@ -32,12 +33,12 @@ const (
 )
 
 // viewOf is the Service that a path leads through; "" for none.
-func viewOf(p load.Path) deploy.View {
+func viewOf(p flow.Path) deploy.View {
 	switch p {
-	case load.Direct:
+	case flow.Direct:
 		return ""
-	case load.HealthPort, load.Balanced:
-		return deploy.View(load.NodePortLocal)
+	case flow.HealthPort, flow.Balanced:
+		return deploy.View(flow.NodePortLocal)
 	default:
 		return deploy.View(p)
 	}
@@ -46,7 +47,7 @@ func viewOf(p load.Path) deploy.View {
 // views are the Services that the scenario's traffic needs. The app's own is
 // always among them: its endpoints are what everything is judged by.
 func (g *ground) views() []deploy.View {
-	out := []deploy.View{deploy.View(load.Service)}
+	out := []deploy.View{deploy.View(flow.Service)}
 	for _, p := range g.scenario.Traffic {
 		if v := viewOf(p.Path); v != "" && !slices.Contains(out, v) {
 			out = append(out, v)
@@ -72,7 +73,7 @@ func (g *ground) findWays(ctx context.Context) error {
 		g.ways.services[v] = svc
 	}
 	for _, p := range g.scenario.Traffic {
-		if p.Op != load.Lookup {
+		if p.Op != flow.Lookup {
 			continue
 		}
 		var err error
@@ -103,37 +104,33 @@ func nodesOf(targets []deploy.Instance) []deploy.Instance {
 func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 	var out []load.Stream
 	add := func(at, host string, port int32) {
-		name := p.Key()
-		if at != "" {
-			name += "@" + at
-		}
-		out = append(out, g.stream(name, p, net.JoinHostPort(host, strconv.Itoa(int(port)))))
+		out = append(out, g.stream(p, at, net.JoinHostPort(host, strconv.Itoa(int(port)))))
 	}
 	svc := g.ways.services[viewOf(p.Path)]
 	_, port := g.subject.port(p.Protocol)
 	switch p.Path {
-	case load.Direct:
+	case flow.Direct:
 		for _, t := range g.targets {
 			add(t.UID, t.IP, port)
 		}
-	case load.NodePort:
+	case flow.NodePort:
 		// Any node will do: the policy is Cluster.
 		add("", g.targets[len(g.targets)-1].NodeIPs[0], g.subject.nodePort(svc, p.Protocol))
-	case load.NodePortLocal:
+	case flow.NodePortLocal:
 		for _, t := range nodesOf(g.targets) {
 			add(t.Node, t.NodeIPs[0], g.subject.nodePort(svc, p.Protocol))
 		}
-	case load.HealthPort:
+	case flow.HealthPort:
 		for _, t := range nodesOf(g.targets) {
 			add(t.Node, t.NodeIPs[0], svc.Spec.HealthCheckNodePort)
 		}
-	case load.Balanced:
+	case flow.Balanced:
 		if g.balancer == nil {
 			return nil, errors.New("there is no balancer")
 		}
-		out = append(out, g.stream(p.Key(), p, g.balancer.Addr()))
-	case load.Headless, load.HeadlessPublishing:
-		s := g.stream(p.Key(), p, g.ways.dns)
+		out = append(out, g.stream(p, "", g.balancer.Addr()))
+	case flow.Headless, flow.HeadlessPublishing:
+		s := g.stream(p, "", g.ways.dns)
 		s.Query = svc.Name + "." + g.scope.Namespace + ".svc." + clusterDomain
 		s.IPv6 = svc.Spec.IPFamilies[0] == corev1.IPv6Protocol
 		out = append(out, s)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -22,9 +22,9 @@ func (g *ground) press(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	svc := g.ways.services[viewOf(load.Service)]
+	svc := g.ways.services[viewOf(flow.Service)]
 	return g.probe.Pressure(ctx, control.Pressure{
-		Name: work.Pressure, Addr: g.at(svc.Spec.ClusterIP, load.HTTP1), Conns: p.Conns, QPS: p.QPS,
+		Name: work.Pressure, Addr: g.at(svc.Spec.ClusterIP, flow.HTTP1), Conns: p.Conns, QPS: p.QPS,
 		Seconds: pressureAtMost.Seconds(),
 	})
 }

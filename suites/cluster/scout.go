@@ -15,6 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/probe"
 )
 
@@ -35,7 +36,7 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	if err != nil {
 		return err
 	}
-	seen := &reached{by: map[string]map[string]bool{}, blind: map[string]int{}}
+	seen := &reached{by: map[flow.Stream]map[string]bool{}, blind: map[flow.Stream]int{}}
 	addr, dial := s.reach(g.scope.Namespace, up[0], scout.HostPort)
 	// The scout's samples stand in the timeline, because the ledger has its
 	// requests too; no check reads its streams.
@@ -51,10 +52,10 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 	}
 	// They end with the scenario, whatever becomes of the waiting below.
 	looks := load.NewFlows(g.ctx, probe.Generator{}, func(r timeline.Record) { take(r, 0) })
-	wanted := map[string]int{} // pods to be reached, by stream
+	wanted := map[flow.Stream]int{} // pods to be reached, by stream
 	for _, v := range g.views() {
-		path := load.Path(v)
-		if path == load.Headless || path == load.HeadlessPublishing {
+		path := flow.Path(v)
+		if path == flow.Headless || path == flow.HeadlessPublishing {
 			continue // nothing is dialled there
 		}
 		some, err := g.streams(g.looks(path))
@@ -62,8 +63,8 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 			return err
 		}
 		for i := range some {
-			_, node, _ := strings.Cut(some[i].Name, "@")
-			some[i].Name = scoutName + "/" + some[i].Name
+			node := some[i].Name.Target()
+			some[i].Name = some[i].Name.Scouting()
 			wanted[some[i].Name] = g.eligible(path, node)
 		}
 		if path.Outside() {
@@ -86,8 +87,8 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 }
 
 // eligible is how many of the targets a path reaches from where it begins.
-func (g *ground) eligible(p load.Path, node string) int {
-	if p == load.ServiceLocal {
+func (g *ground) eligible(p flow.Path, node string) int {
+	if p == flow.ServiceLocal {
 		node = g.node
 	}
 	n := 0
@@ -96,7 +97,7 @@ func (g *ground) eligible(p load.Path, node string) int {
 			n++
 		}
 	}
-	if p == load.Sticky {
+	if p == flow.Sticky {
 		n = min(n, 1)
 	}
 	return n
@@ -105,10 +106,10 @@ func (g *ground) eligible(p load.Path, node string) int {
 // reached are the pods that answered, by stream.
 type reached struct {
 	mu sync.Mutex
-	by map[string]map[string]bool
+	by map[flow.Stream]map[string]bool
 	// blind counts the answers of which nobody knows whose they were: a proxy that
 	// goes out by another address than it is dialled at hides which one it is.
-	blind map[string]int
+	blind map[flow.Stream]int
 }
 
 // enoughBlind is how many answers, 20 a second, show that a path leads somewhere.
@@ -132,7 +133,7 @@ func (r *reached) note(s timeline.Sample, by string) {
 
 // all says whether each stream reached as many pods as it should, or which
 // did not.
-func (r *reached) all(wanted map[string]int) (bool, string) {
+func (r *reached) all(wanted map[flow.Stream]int) (bool, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var short []string

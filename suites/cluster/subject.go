@@ -23,6 +23,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -58,7 +59,7 @@ type subject struct {
 }
 
 // port is where a protocol is spoken, and its name in the Services.
-func (s subject) port(p load.Protocol) (name string, number int32) {
+func (s subject) port(p flow.Protocol) (name string, number int32) {
 	wanted := behaviour.PortOf(p)
 	for _, one := range s.ports {
 		if one.Name == wanted {
@@ -69,7 +70,7 @@ func (s subject) port(p load.Protocol) (name string, number int32) {
 }
 
 // nodePort is the node port of a Service that leads to where a protocol is spoken.
-func (s subject) nodePort(svc *corev1.Service, p load.Protocol) int32 {
+func (s subject) nodePort(svc *corev1.Service, p flow.Protocol) int32 {
 	_, number := s.port(p)
 	for _, one := range svc.Spec.Ports {
 		if one.Port == number {
@@ -126,7 +127,7 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	g.subject = subject{deployment: made.Deployment.Name, component: gateName, container: made.Container.Name, ca: string(cert.CA)}
-	for _, p := range []load.Protocol{load.HTTP1, load.H2C, load.TLS1, load.TCP} {
+	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.TCP} {
 		if number, ok := place.Ports[behaviour.PortOf(p)]; ok {
 			g.subject.ports = append(g.subject.ports, deploy.Port{Name: behaviour.PortOf(p), Number: number})
 		}
@@ -228,25 +229,25 @@ func (g *ground) reached(s timeline.Sample) string {
 func (g *ground) gates() bool { return g.system != nil }
 
 // looks is what a scout asks for on a path.
-func (g *ground) looks(path load.Path) load.Profile {
-	p := load.Profile{Path: path, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}
+func (g *ground) looks(path flow.Path) load.Profile {
+	p := load.Profile{Flow: flow.Flow{Path: path, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}
 	if !g.gates() {
 		return p
 	}
 	for _, t := range g.scenario.Traffic {
 		switch t.Protocol {
-		case load.HTTP1, load.H2C, load.TLS1, load.H2:
+		case flow.HTTP1, flow.H2C, flow.TLS1, flow.H2:
 			p.Protocol = t.Protocol
 			return p
-		case load.TCP:
-			p.Protocol, p.Op, p.Takes = t.Protocol, load.Talk, 200*time.Millisecond
+		case flow.TCP:
+			p.Protocol, p.Op, p.Takes = t.Protocol, flow.Talk, 200*time.Millisecond
 		}
 	}
 	return p
 }
 
 // at is where a protocol is spoken at an IP.
-func (g *ground) at(ip string, p load.Protocol) string {
+func (g *ground) at(ip string, p flow.Protocol) string {
 	_, port := g.subject.port(p)
 	return net.JoinHostPort(ip, fmt.Sprint(port))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
-	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // An address is that of a pod of the system, from when the watch has told it; that
@@ -39,10 +39,10 @@ func TestSubjectPorts(t *testing.T) {
 	app, gate := subject{}, subject{ports: []deploy.Port{{Name: "h2c", Number: 18081}, {Name: "tls", Number: 18443}}}
 	for _, c := range []struct {
 		of       subject
-		protocol load.Protocol
+		protocol flow.Protocol
 		number   int32
 		node     int32
-	}{{app, load.HTTP1, deploy.WorkPort, 1}, {app, load.H2C, deploy.WorkPort, 1}, {gate, load.H2C, 18081, 2}, {gate, load.TLS1, 18443, 3}, {gate, load.H2, 18443, 3}} {
+	}{{app, flow.HTTP1, deploy.WorkPort, 1}, {app, flow.H2C, deploy.WorkPort, 1}, {gate, flow.H2C, 18081, 2}, {gate, flow.TLS1, 18443, 3}, {gate, flow.H2, 18443, 3}} {
 		if _, got := c.of.port(c.protocol); got != c.number {
 			t.Errorf("%s is at %d, want %d", c.protocol, got, c.number)
 		}

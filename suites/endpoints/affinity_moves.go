@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -39,8 +40,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
-		{Path: load.Sticky, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Sticky, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 	},
 	Checks:     []assertions.Check{assertions.AffinityMoves()},
 	BrokenBy:   []spec.Fault{slicewriter.StickyReady},

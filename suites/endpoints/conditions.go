@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -38,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 40},
 	},
 	Checks:     []assertions.Check{assertions.LegalConditions()},
 	BrokenBy:   []spec.Fault{slicewriter.TerminatingGoesBack, slicewriter.AlwaysReady},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -33,8 +34,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Fallback,
 	Disrupt:  behaviour.ScaleToZero,
 	Traffic: []load.Profile{
-		{Path: load.NodePortLocal, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.HealthPort, Protocol: load.HTTP1, Conns: load.New, Op: load.Check, Rate: 10},
+		{Flow: flow.Flow{Path: flow.NodePortLocal, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.HealthPort, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Check}, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.NodeLeavesBalancer()},
 	BrokenBy:   []spec.Fault{slicewriter.NoTerminating},

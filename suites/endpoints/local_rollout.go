@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -38,10 +39,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// New connections at 60/s are 30/s for the node that is bare, and it stays
 	// in for a second at least.
 	Traffic: []load.Profile{
-		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 60},
-		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20, Delay: behaviour.RaceDelay},
-		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
-		{Path: load.HealthPort, Protocol: load.HTTP1, Conns: load.New, Op: load.Check, Rate: 5},
+		{Flow: flow.Flow{Path: flow.Balanced, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 60},
+		{Flow: flow.Flow{Path: flow.Balanced, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Balanced, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.HealthPort, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Check}, Rate: 5},
 	},
 	Checks:     []assertions.Check{assertions.LocalRollout(behaviour.BalancerPeriod, behaviour.BalancerThreshold)},
 	BrokenBy:   []spec.Fault{slicewriter.DropTerminating},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -33,11 +34,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Fallback,
 	Disrupt:  behaviour.ScaleToZero,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.ServiceLocal, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.NodePortLocal, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.ServiceLocal, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.NodePort, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.NodePortLocal, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.NeverUnready()},
 	BrokenBy:   []spec.Fault{slicewriter.AlwaysServing},

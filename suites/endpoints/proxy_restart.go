@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -36,10 +37,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.FallbackLong,
 	Disrupt:  behaviour.RestartProxies,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 20},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Slow, Rate: 5, Takes: 8 * time.Second},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 8 * time.Second}, Rate: 5},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.SurvivesProxyRestart()},
 	BrokenBy:   []spec.Fault{slicewriter.ForgetTerminating, slicewriter.DropTerminating},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -39,10 +40,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
-		{Path: load.Publishing, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 30},
-		{Path: load.Headless, Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 10},
-		{Path: load.HeadlessPublishing, Protocol: load.DNS, Conns: load.New, Op: load.Lookup, Rate: 10},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Publishing, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Headless, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup}, Rate: 10},
+		{Flow: flow.Flow{Path: flow.HeadlessPublishing, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup}, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 	},
 	Checks:     []assertions.Check{assertions.StaysPublished(), assertions.ReachesPublished(), assertions.NamesPublished()},
 	BrokenBy:   []spec.Fault{slicewriter.IgnorePublishing},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -32,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Balanced, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Balanced, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 40},
 	},
 	Checks:     []assertions.Check{assertions.DeregistersFirst(behaviour.BalancerPeriod, behaviour.BalancerThreshold)},
 	BrokenBy:   []spec.Fault{gateway.HastyListener, gateway.HealthStaysGood, gateway.HealthFollows},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,8 +35,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.GatedShort,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: 14 * time.Second}, // keeps it until its timeout
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 14 * time.Second}, Rate: 4}, // keeps it until its timeout
 	},
 	Checks:     []assertions.Check{assertions.TimersInOrder()},
 	BrokenBy:   []spec.Fault{gateway.HurriesDrain, gateway.OutlastsGrace},

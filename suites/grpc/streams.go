@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -43,12 +44,12 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Unary, Rate: 10},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.ServerStream, Rate: 3, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.ServerStream, Takes: 3 * time.Second}, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: 3 * time.Second}, Rate: 3},
 		// Of so many some cross the GOAWAY on each instance.
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Unary, Rate: 40, Delay: behaviour.RaceDelay},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Bidi, Rate: 3, Takes: 3 * time.Second, Delay: behaviour.RaceDelay},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary, Delay: behaviour.RaceDelay}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: 3 * time.Second, Delay: behaviour.RaceDelay}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.CallsSayTheirEnd()},
 	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage},

@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/balancer"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -22,7 +23,7 @@ const frontBudget = 30 * time.Second
 // through one: it asks each instance for its health, and hears of nothing else. It waits until
 // that has found all instances healthy.
 func (g *ground) balance(ctx context.Context) error {
-	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == load.Balanced }) {
+	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == flow.Balanced }) {
 		return nil
 	}
 	f, err := balancer.New(balancer.Config{

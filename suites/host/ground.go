@@ -23,6 +23,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/fixtures/witness"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/probe"
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -287,23 +288,25 @@ func (g *ground) chose(by string) func(client net.Addr, uid string) {
 }
 
 // stop ends the pacing of streams, and waits for what is in flight.
-func (g *ground) stop(ctx context.Context, names ...string) error { return g.flows.Stop(ctx, names...) }
+func (g *ground) stop(ctx context.Context, names ...flow.Stream) error {
+	return g.flows.Stop(ctx, names...)
+}
 
 // Start begins the scenario's traffic.
-func (g *ground) Start(context.Context) (names, nodes []string, err error) {
+func (g *ground) Start(context.Context) (names []flow.Stream, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range g.scenario.Traffic {
 		port := behaviour.PortOf(p.Protocol)
 		switch p.Path {
-		case load.Service:
+		case flow.Service:
 			addr, ok := g.front().Addr(port)
 			if !ok {
 				return nil, nil, fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
 			}
-			all = append(all, g.stream(p.Key(), p, addr))
+			all = append(all, g.stream(p, "", addr))
 			continue
-		case load.Balanced:
-			all = append(all, g.stream(p.Key(), p, g.lb.Addr()))
+		case flow.Balanced:
+			all = append(all, g.stream(p, "", g.lb.Addr()))
 			continue
 		}
 		for _, i := range g.front().Instances() {
@@ -311,7 +314,7 @@ func (g *ground) Start(context.Context) (names, nodes []string, err error) {
 			if !ok {
 				return nil, nil, fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
 			}
-			all = append(all, g.stream(p.Key()+"@"+i.UID(), p, addr))
+			all = append(all, g.stream(p, i.UID(), addr))
 		}
 	}
 	for _, s := range all {
@@ -331,7 +334,7 @@ func (g *ground) startPressure() error {
 	if p == nil {
 		return nil
 	}
-	port := behaviour.PortOf(load.HTTP1)
+	port := behaviour.PortOf(flow.HTTP1)
 	addr, ok := g.front().Addr(port)
 	if !ok {
 		return fmt.Errorf("%s has no port %s", g.subject.Metadata.Name, port)
@@ -359,10 +362,10 @@ func (g *ground) stopPressure(ctx context.Context) {
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
 }
 
-func (g *ground) stream(name string, p load.Profile, addr string) load.Stream {
-	s := g.scenario.Stream(name, p, addr, g.scenario.Name)
+func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
+	s := g.scenario.Stream(p, target, addr, g.scenario.Name)
 	s.From = g.stage.sources()
-	if p.Protocol == load.TLS1 || p.Protocol == load.H2 {
+	if p.Protocol == flow.TLS1 || p.Protocol == flow.H2 {
 		s.CA, s.ServerName = string(g.stage.cert.ca), serverName
 	}
 	return s

@@ -24,8 +24,8 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
-	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -198,7 +198,7 @@ func Lacks(b behaviour.Behaviour) string {
 		return why
 	}
 	for _, p := range b.Traffic {
-		if p.Path != load.Direct && p.Path != load.Service && p.Path != load.Balanced {
+		if p.Path != flow.Direct && p.Path != flow.Service && p.Path != flow.Balanced {
 			return fmt.Sprintf("its clients come by way of a Service of Kubernetes (%s), and this stage has none: use --stage kind", p.Path)
 		}
 	}

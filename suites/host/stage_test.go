@@ -10,6 +10,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 	"github.com/lastcall-dev/lastcall/systems"
@@ -36,7 +37,7 @@ func TestFitTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := load.Profile{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: 14 * time.Second}
+	long := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 14 * time.Second}, Rate: 4}
 	short := behaviour.Behaviour{Topology: behaviour.GatedShort, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{long}}
 	for name, c := range map[string]struct {
 		sys             *system.System
@@ -55,23 +56,23 @@ func TestFitTimes(t *testing.T) {
 // What a drain finds in hand outlasts a vendor's minimum, where its timeout leaves that much, and
 // as much is in hand as before.
 func TestFitOutlastsTheMinimum(t *testing.T) {
-	asked := load.Profile{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 7, Takes: 2 * time.Second}
+	asked := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 7}
 	for name, c := range map[string]struct {
-		path     load.Path
-		op       load.Op
+		path     flow.Path
+		op       flow.Op
 		min, out time.Duration
 		takes    time.Duration
 		rate     float64
 	}{
-		"a long minimum":            {load.Direct, load.Slow, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
-		"a WebSocket":               {load.Direct, load.WebSocket, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
-		"a late header":             {load.Direct, load.HalfHeader, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
-		"a header that is too late": {load.Direct, load.HalfHeader, 7 * time.Second, 20 * time.Second, 2 * time.Second, 7},
-		"a call":                    {load.Direct, load.Bidi, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
-		"to no instance itself":     {load.Service, load.Slow, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
-		"none":                      {load.Direct, load.Slow, 0, 20 * time.Second, 2 * time.Second, 7},
-		"a timeout just behind it":  {load.Direct, load.Slow, 5 * time.Second, 7 * time.Second, 2 * time.Second, 7},
-		"a timeout just far enough": {load.Direct, load.Slow, 5 * time.Second, 8 * time.Second, 7 * time.Second, 2},
+		"a long minimum":            {flow.Direct, flow.Slow, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a WebSocket":               {flow.Direct, flow.WebSocket, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a late header":             {flow.Direct, flow.HalfHeader, 5 * time.Second, 20 * time.Second, 7 * time.Second, 2},
+		"a header that is too late": {flow.Direct, flow.HalfHeader, 7 * time.Second, 20 * time.Second, 2 * time.Second, 7},
+		"a call":                    {flow.Direct, flow.Bidi, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
+		"to no instance itself":     {flow.Service, flow.Slow, 5 * time.Second, 20 * time.Second, 2 * time.Second, 7},
+		"none":                      {flow.Direct, flow.Slow, 0, 20 * time.Second, 2 * time.Second, 7},
+		"a timeout just behind it":  {flow.Direct, flow.Slow, 5 * time.Second, 7 * time.Second, 2 * time.Second, 7},
+		"a timeout just far enough": {flow.Direct, flow.Slow, 5 * time.Second, 8 * time.Second, 7 * time.Second, 2},
 	} {
 		sys := *vendors(t)
 		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.DrainTimeout(c.out)
@@ -159,18 +160,18 @@ func judgeFits(t *testing.T, b behaviour.Behaviour, cases map[string]fitted) {
 
 // Who takes HTTP/2 in TLS only is asked for it there, once.
 func TestFitInTLS(t *testing.T) {
-	plain := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25}
-	other := load.Profile{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 5}
+	plain := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 25}
+	other := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Unary}, Rate: 5}
 	secure := plain
-	secure.Protocol, secure.Rate = load.H2, 15
+	secure.Protocol, secure.Rate = flow.H2, 15
 	b := behaviour.Behaviour{
 		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.H2C},
 		Traffic: []load.Profile{plain, secure, other},
 	}
 	both := plain
-	both.Protocol = load.H2
+	both.Protocol = flow.H2
 	otherInTLS := other
-	otherInTLS.Protocol = load.H2
+	otherInTLS.Protocol = flow.H2
 	judgeFits(t, b, map[string]fitted{
 		"both":    {[]spec.Feature{spec.H2C, spec.TLS, spec.HTTP2}, b.Traffic, ""},
 		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{both, otherInTLS}, ""},
@@ -181,19 +182,19 @@ func TestFitInTLS(t *testing.T) {
 // What is about HTTP of any version is asked of each system in the one that it
 // takes, and as much of it.
 func TestFitInOneVersion(t *testing.T) {
-	in := func(p load.Protocol, rate float64) load.Profile {
-		return load.Profile{Path: load.Direct, Protocol: p, Conns: load.Reused, Op: load.Get, Rate: rate}
+	in := func(p flow.Protocol, rate float64) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: p, Conns: flow.Reused, Op: flow.Get}, Rate: rate}
 	}
 	b := behaviour.Behaviour{
 		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.HTTP},
-		Traffic: []load.Profile{in(load.HTTP1, 25), in(load.H2C, 15), in(load.TLS1, 5)},
+		Traffic: []load.Profile{in(flow.HTTP1, 25), in(flow.H2C, 15), in(flow.TLS1, 5)},
 	}
 	judgeFits(t, b, map[string]fitted{
 		"both":           {[]spec.Feature{spec.HTTP1, spec.H2C, spec.TLS}, b.Traffic, ""},
-		"HTTP/1.1 alone": {[]spec.Feature{spec.HTTP1}, []load.Profile{in(load.HTTP1, 40)}, ""},
-		"HTTP/2 alone":   {[]spec.Feature{spec.H2C}, []load.Profile{in(load.H2C, 40)}, ""},
-		"in TLS alone":   {[]spec.Feature{spec.TLS}, []load.Profile{in(load.TLS1, 40)}, ""},
-		"in TLS, HTTP/2": {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(load.TLS1, 25), in(load.H2, 15)}, ""},
+		"HTTP/1.1 alone": {[]spec.Feature{spec.HTTP1}, []load.Profile{in(flow.HTTP1, 40)}, ""},
+		"HTTP/2 alone":   {[]spec.Feature{spec.H2C}, []load.Profile{in(flow.H2C, 40)}, ""},
+		"in TLS alone":   {[]spec.Feature{spec.TLS}, []load.Profile{in(flow.TLS1, 40)}, ""},
+		"in TLS, HTTP/2": {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(flow.TLS1, 25), in(flow.H2, 15)}, ""},
 		"neither":        {[]spec.Feature{spec.TCP}, nil, "claims no HTTP: if it speaks some, add HTTP1"},
 	})
 }
@@ -237,8 +238,8 @@ func TestFitOfAnAppBehind(t *testing.T) {
 	bare := *sys
 	bare.Features = []spec.Feature{spec.HTTP1}
 	want := behaviour.Behaviour{Topology: behaviour.Pooled, Disrupt: behaviour.RollingUpdate, Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 3, Takes: time.Minute},
-		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: time.Minute}, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Unary}, Rate: 3},
 	}}
 	for name, s := range map[string]*Stage{"the reference": {gate: sys}, "a vendor's": {cfg: Config{System: sys}}} {
 		b, why := s.Fit(want)

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,9 +35,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
-		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Ahead, Rate: 10, Takes: time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Ahead, Takes: time.Second}, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.ClosesAfterSaying()},
 	BrokenBy:   []spec.Fault{gateway.CloseThenProcess, gateway.ProcessesAhead},

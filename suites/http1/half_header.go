@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,8 +35,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.HalfHeader, Rate: 3, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Belated, Rate: 3, Takes: 3 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.HalfHeader, Takes: 3 * time.Second}, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Belated, Takes: 3 * time.Second}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.AnswersHalfHeaders()},
 	BrokenBy:   []spec.Fault{gateway.DropsBelated},

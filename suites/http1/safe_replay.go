@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -40,7 +41,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: []load.Profile{
 		behaviour.PooledPosts,
 		// Those take longer than an instance has from its D to its deadline.
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Post, Rate: 3, Takes: 11 * time.Second},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: 11 * time.Second}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.ReplaysSafely()},
 	BrokenBy:   []spec.Fault{gateway.ReplaysPosts},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -35,8 +36,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Slow, Rate: 6, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.Shared, Op: load.Slow, Rate: 4, Takes: 3 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Slow, Takes: 3 * time.Second}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Shared, Op: flow.Slow, Takes: 3 * time.Second}, Rate: 4},
 	},
 	Checks:     []assertions.Check{assertions.BelowLastCompletes()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayDrops, gateway.EndsWithFirst},

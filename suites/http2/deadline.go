@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -36,9 +37,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.GatedShort,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // what the baseline is taken from
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: 12 * time.Second},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: 12 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: 12 * time.Second}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Slow, Takes: 12 * time.Second}, Rate: 4},
 	},
 	Checks:     []assertions.Check{assertions.DeadlineTellsFirst()},
 	BrokenBy:   []spec.Fault{gateway.BareDeadline},

@@ -10,6 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -35,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: slices.Concat(usedAndIdle, []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
 	}),
 	Checks:     []assertions.Check{assertions.FinalGoAway()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayFirstOnly, gateway.HastyFinal},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -32,8 +33,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.IdleGetsGoAway()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayBusyOnly},

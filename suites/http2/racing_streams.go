@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -33,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Shared, Op: load.Get, Rate: 200, Delay: behaviour.RaceDelay},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
 	},
 	Checks:     []assertions.Check{assertions.RacingStreams()},
 	BrokenBy:   []spec.Fault{gateway.StrandsRacing, gateway.ResetsRacing},

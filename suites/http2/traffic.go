@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // usedAndIdle are connections that are used all the time, and some that are not,
 // with TLS and without: what is said on each of them.
 var usedAndIdle = []load.Profile{
-	{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 25},
-	{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Get, Rate: 15},
-	{Path: load.Direct, Protocol: load.H2C, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
-	{Path: load.Direct, Protocol: load.H2, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
 }
 
 // callsBehind are calls through the gateway before what is ended.
 var callsBehind = []load.Profile{
-	{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Unary, Rate: 25},
-	{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.ServerStream, Rate: 4, Takes: 2 * time.Second},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Unary}, Rate: 25},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.ServerStream, Takes: 2 * time.Second}, Rate: 4},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -38,11 +39,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
 		// A client that is far away dials before SIGTERM and arrives after it.
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 10, Delay: behaviour.RaceDelay},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
 	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},
 	BrokenBy:   []spec.Fault{echo.CloseListener, echo.ExitOnSigterm},

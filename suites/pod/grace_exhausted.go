@@ -10,6 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -42,11 +43,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Exhausted,
 	Disrupt:  behaviour.DeleteOne,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 1.2, Takes: overlong},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 1.2, Takes: overlong},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 4, Takes: inflightTakes},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 35},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: overlong}, Rate: 1.2},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: overlong}, Rate: 1.2},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 4},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 35},
 	},
 	Checks:     []assertions.Check{assertions.LosesOnlyOverlong(), assertions.SparesSiblings(), assertions.EndpointGoes()},
 	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -41,12 +42,12 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteEach,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Chunked, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Continue, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Upload, Rate: 6, Takes: inflightTakes},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Chunked, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Upload, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Continue, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Upload, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.CompletesInflight()},
 	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.CorruptBodies, echo.ExitOnSigterm},

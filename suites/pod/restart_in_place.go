@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -37,9 +38,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Restarting,
 	Disrupt:  behaviour.DrainCalls,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 35},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 35},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.DrainsInPlace(), assertions.ComesBack(), assertions.LivenessHolds()},
 	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,9 +35,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteTwice,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 25},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
-		{Path: load.Direct, Protocol: load.H2C, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: inflightTakes},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.IgnoresSecondSignal()},
 	BrokenBy:   []spec.Fault{echo.SecondSigtermExits},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -37,11 +38,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.SlowDrain,
 	Disrupt:  behaviour.DeleteInOutage,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 40},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 50},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 25},
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Slow, Rate: 6, Takes: 2 * time.Second},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.DrainsThroughOutage(behaviour.SlowDrain.MinDrain + behaviour.SlowDrain.Unready)},
 	BrokenBy:   []spec.Fault{echo.CloseListener},

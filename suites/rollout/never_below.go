@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -37,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.RollingUpdate,
 	// The pods are counted by their watch; the load is what they are there for.
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 40},
 	},
 	Checks:     []assertions.Check{assertions.NeverBelow(behaviour.Rolling.Unavailable)},
 	BrokenBy:   []spec.Fault{deploy.HastyStrategy},

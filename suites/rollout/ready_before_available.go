@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -42,7 +43,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// 100/s are 300 new connections within P of a readiness: one of nine pods
 	// gets some 33 of them.
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 100},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 100},
 	},
 	Checks:     []assertions.Check{assertions.ServesOnceReady(), assertions.WaitsForAvailable()},
 	BrokenBy:   []spec.Fault{slicewriter.OnlyAvailable, disrupt.RushesRollout},

@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,15 +35,15 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Rolling,
 	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 100},
 		// Loopback hides the race between a request and the close of the kept
 		// connection that it goes over: with 20 ms each way both pass on the way.
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
-		{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
-		{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
-		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
-		{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Upload, Takes: 500 * time.Millisecond}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 120},
+		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 30},
 	},
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
 	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork, echo.DropsAnswers},
@@ -53,17 +54,17 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Topology: behaviour.RollingLong,
 		Pressure: 1000,
 		Traffic: []load.Profile{
-			{Path: load.Service, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
-			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 100},
-			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
-			{Path: load.Service, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Upload, Rate: 20, Takes: 500 * time.Millisecond},
-			{Path: load.Service, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
-			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 120},
-			{Path: load.Service, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 30, Delay: behaviour.RaceDelay},
-			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 150},
-			{Path: load.NodePort, Protocol: load.HTTP1, Conns: load.Reused, Op: load.Get, Rate: 150},
-			{Path: load.NodePort, Protocol: load.H2C, Conns: load.New, Op: load.Get, Rate: 50},
-			{Path: load.NodePort, Protocol: load.H2C, Conns: load.Reused, Op: load.Get, Rate: 150},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 100},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 30},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Upload, Takes: 500 * time.Millisecond}, Rate: 20},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 120},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 30},
+			{Flow: flow.Flow{Path: flow.NodePort, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
+			{Flow: flow.Flow{Path: flow.NodePort, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 150},
+			{Flow: flow.Flow{Path: flow.NodePort, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
+			{Flow: flow.Flow{Path: flow.NodePort, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 150},
 		},
 		Checks: []assertions.Check{assertions.ZeroFailedAtLength(), assertions.ZeroFailedOutside(), assertions.NothingTwice()},
 	},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -33,10 +34,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.TLS1, Conns: load.Reused, Op: load.Get, Rate: 15},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.Reused, Op: load.Get, Rate: 15},
-		{Path: load.Direct, Protocol: load.TLS1, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
-		{Path: load.Direct, Protocol: load.H2, Conns: load.New, Op: load.Idle, Rate: 2, Takes: 20 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.CloseNotifyFirst()},
 	BrokenBy:   []spec.Fault{gateway.BareFIN},

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -39,8 +40,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.GatedShort,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // what the baseline is taken from
-		{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 2, Takes: 12 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 12 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.CutIsVisible()},
 	BrokenBy:   []spec.Fault{gateway.FINAtDeadline},

@@ -9,6 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -37,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: append(slices.Clone(talksNearAndFar),
-		load.Profile{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Hear, Rate: 3, Takes: 2 * time.Second}),
+		load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Hear, Takes: 2 * time.Second}, Rate: 3}),
 	Checks:     []assertions.Check{assertions.PassesHalfClose(), assertions.PassesServersEnd()},
 	BrokenBy:   []spec.Fault{gateway.NoHalfClose},
 	Resolution: 60 * time.Millisecond,

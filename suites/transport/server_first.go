@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -32,8 +33,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // what the baseline is taken from
-		{Path: load.Direct, Protocol: load.TCP, Conns: load.New, Op: load.Talk, Rate: 5, Takes: 3 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 3 * time.Second}, Rate: 5},
 	},
 	Checks:     []assertions.Check{assertions.ServerSpeaksFirst()},
 	BrokenBy:   []spec.Fault{gateway.DetectsProtocol},

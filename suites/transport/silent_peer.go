@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -33,9 +34,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Gated,
 	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Get, Rate: 20}, // when the listener goes
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.Mute, Rate: 2, Takes: 20 * time.Second},
-		{Path: load.Direct, Protocol: load.TLS1, Conns: load.New, Op: load.Mute, Rate: 2, Takes: 20 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // when the listener goes
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Mute, Takes: 20 * time.Second}, Rate: 2},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Mute, Takes: 20 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.ClosesSilent()},
 	BrokenBy:   []spec.Fault{gateway.KeepsSilent},

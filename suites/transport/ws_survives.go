@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -43,10 +44,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// ones would make every scenario that has these wait for them: at its begin,
 	// for four clean ones in a row, and at the end of each instance.
 	Traffic: []load.Profile{
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.WebSocket, Rate: 3, Takes: 3 * time.Second},
-		{Path: load.Direct, Protocol: load.TLS1, Conns: load.New, Op: load.WebSocket, Rate: 2, Takes: 3 * time.Second},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second}, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second}, Rate: 2},
 		// A close frame of each side can cross the other's.
-		{Path: load.Direct, Protocol: load.HTTP1, Conns: load.New, Op: load.WebSocket, Rate: 3, Takes: 3 * time.Second, Delay: behaviour.RaceDelay},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second, Delay: behaviour.RaceDelay}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.WebSocketsSurvive()},
 	BrokenBy:   []spec.Fault{gateway.CutsWebSockets},

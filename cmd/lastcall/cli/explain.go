@@ -50,7 +50,7 @@ func explain(b behaviour.Behaviour) string {
 	s.Reset()
 	f("\nHow it is tested\n%s  What is done: %s\n  Traffic:\n", text.Wrap("  On: ", b.Topology.String()), behaviour.InWords(b.Disrupt))
 	for _, p := range b.Traffic {
-		f("    %s, %g/s\n", p.Key(), p.Rate)
+		f("    %s, %g/s\n", p.Flow, p.Rate)
 	}
 	for _, c := range b.Checks {
 		s.WriteString(text.Wrap("  Check: ", c.Name+": "+c.Expected))

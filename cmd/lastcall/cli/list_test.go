@@ -52,7 +52,7 @@ func TestExplainKnowsAllStreams(t *testing.T) {
 		for _, p := range b.Traffic {
 			for _, word := range []string{string(p.Path), string(p.Protocol), string(p.Conns), string(p.Op)} {
 				if !strings.Contains(got.stdout, "\n  "+word+" ") {
-					t.Errorf("%s: nobody says what %q means in %s", b.ID, word, p.Key())
+					t.Errorf("%s: nobody says what %q means in %s", b.ID, word, p.Flow.String())
 				}
 			}
 		}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Socket is one TCP socket that a process holds, in an event of kind Sockets.
+type Socket struct {
+	Inode uint64
+	// State is the kernel's, in lower case: "established", "close-wait".
+	State string
+	// Local is the socket's own address, host:port.
+	Local string
+}
+
+// ListSockets writes sockets as the attribute of a Sockets event has them: one word each.
+func ListSockets(all []Socket) string {
+	all = slices.SortedFunc(slices.Values(all), func(a, b Socket) int { return cmp.Compare(a.Inode, b.Inode) })
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = strings.Join([]string{strconv.FormatUint(s.Inode, 10), s.State, s.Local}, "/")
+	}
+	return strings.Join(words, " ")
+}
+
+// Held are the sockets of a Sockets event.
+func (e Event) Held() []Socket {
+	var out []Socket
+	for _, word := range strings.Fields(e.Attrs["sockets"]) {
+		inode, rest, _ := strings.Cut(word, "/")
+		state, local, _ := strings.Cut(rest, "/")
+		// What is no number is inode 0: a socket without one is held by nobody.
+		number, _ := strconv.ParseUint(inode, 10, 64)
+		out = append(out, Socket{Inode: number, State: state, Local: local})
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package flow says what one flow of traffic is: its path, its protocol, its connections and
+// its operation. It is a leaf, so that a recorded sample can say of which flow it is.
+package flow
+
+import (
+	"strings"
+	"time"
+	"unique"
+)
+
+// Protocol is what is spoken on the wire.
+type Protocol string
+
+// The protocols.
+const (
+	HTTP1 Protocol = "http1"
+	H2C   Protocol = "h2c"    // HTTP/2 in plaintext, with prior knowledge
+	TLS1  Protocol = "https1" // HTTP/1.1 in TLS
+	H2    Protocol = "h2"     // HTTP/2 in TLS, agreed on by ALPN
+	DNS   Protocol = "dns"    // over UDP
+	// TCP is a stream that means nothing to whoever passes it on.
+	TCP Protocol = "tcp"
+	// BackendTLS is HTTP/1.1 to who passes it on to the backends in TLS.
+	BackendTLS Protocol = "http1-backendtls"
+)
+
+// Conns says where a request's connection comes from.
+type Conns string
+
+// New, reused and shared connections are separate streams: they fail differently.
+const (
+	// New opens a connection for each request and closes it afterwards.
+	New Conns = "new"
+	// Reused keeps a pool of connections and uses them in turn.
+	Reused Conns = "reused"
+	// Shared keeps a few connections, each of which carries many requests at once.
+	// Protocol is H2C or H2.
+	Shared Conns = "shared"
+)
+
+// Op is what each request does.
+type Op string
+
+// The operations. All but Lookup, Check and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Get and Unary take
+// Flow.Takes: from first to last body byte where they have a body of pieces.
+const (
+	// Get is a short GET with a small body.
+	Get Op = "get"
+	// Slow is a GET whose body of known length comes in pieces.
+	Slow Op = "slow"
+	// Chunked is Slow with chunked transfer coding (in h2: no content-length).
+	Chunked Op = "chunked"
+	// Upload is a POST whose body goes up in pieces; the backend answers with
+	// its length and SHA-256.
+	Upload Op = "upload"
+	// Post is a POST with a small body, which the backend answers Flow.Takes
+	// after it has read it: all of it was sent, and nobody knows what became of it.
+	Post Op = "post"
+	// Continue is Upload that waits for 100 Continue before the body.
+	Continue Op = "continue"
+	// Unary is a gRPC call of one message each way. This and the next two go over
+	// HTTP/2 only.
+	Unary Op = "grpc-unary"
+	// ServerStream is a gRPC call that is answered with a stream of numbered
+	// messages.
+	ServerStream Op = "grpc-server"
+	// Bidi is a gRPC call that sends numbered messages, each of which is
+	// answered with the same number.
+	Bidi Op = "grpc-bidi"
+	// Idle is a short GET on a connection that then says nothing more for
+	// Flow.Takes: what becomes of it meanwhile, its frames tell. Conns is New.
+	Idle Op = "idle"
+	// WebSocket upgrades its connection, has a message echoed every
+	// work.MessageEvery for Flow.Takes, and then closes the WebSocket.
+	// Protocol is HTTP/1.1's, and Conns is New.
+	WebSocket Op = "websocket"
+	// HalfHeader is a short GET whose header comes in two halves, Flow.Takes
+	// apart. Protocol is HTTP/1.1's, and Conns is New.
+	HalfHeader Op = "half-header"
+	// Belated is a short GET that is sent Flow.Takes after its connection stood, on
+	// which nothing was said before.
+	Belated Op = "belated"
+	// Ahead is two short GETs at once, each of which the backend answers Flow.Takes
+	// after it has read it: the second one waits behind the first, and is a sample of
+	// its own. Protocol is HTTP/1.1's, and Conns is New.
+	Ahead Op = "ahead"
+	// AheadPost is a short GET that the backend answers Flow.Takes after it has read it,
+	// and a Post that begins with it, work.AheadBytes in all, and is sent to its end in
+	// just that time: more than a server reads while it works on the first. Otherwise as
+	// Ahead.
+	AheadPost Op = "ahead-post"
+	// Talk is a stream in which the server speaks first, the client sends a body
+	// in pieces that comes back as it goes, and each side ends its own half:
+	// load/work, talk.go. Protocol is TCP, and Conns New.
+	Talk Op = "talk"
+	// Hear is an opaque stream whose server ends its half at once, and hears what the
+	// client has to say for Flow.Takes.
+	Hear Op = "hear"
+	// Mute is a connection on which the client says nothing at all for
+	// Flow.Takes, not even in TLS: what becomes of it, its frames tell. It has
+	// no ledger. Conns is New.
+	Mute Op = "mute"
+	// Lookup asks a name server for the addresses of Stream.Query, of one
+	// family. It has no request ID and no ledger. Protocol is DNS.
+	Lookup Op = "lookup"
+	// Check is a GET of a health check port: ok is 200, anything else is the
+	// outcome status. It has no ledger.
+	Check Op = "check"
+)
+
+// Path is the way that the traffic takes.
+type Path string
+
+// The paths.
+const (
+	// Service dials the Service's address: nobody can choose the target.
+	Service Path = "service"
+	// Direct dials each target's own address.
+	Direct Path = "direct"
+	// ServiceLocal dials the address of a Service with internalTrafficPolicy
+	// Local: only pods on the client's own node are eligible.
+	ServiceLocal Path = "service-local"
+	// Sticky dials the address of a Service with ClientIP affinity.
+	Sticky Path = "sticky"
+	// Publishing dials the address of a Service that publishes not-ready
+	// addresses.
+	Publishing Path = "publishing"
+	// NodePort dials the node port of a Service with externalTrafficPolicy
+	// Cluster, at one node, from outside the cluster.
+	NodePort Path = "nodeport"
+	// NodePortLocal dials, from outside, the node port of a Service of type
+	// LoadBalancer with externalTrafficPolicy Local, at each target's node.
+	NodePortLocal Path = "nodeport-local"
+	// HealthPort asks the health check node port of that Service, at each
+	// target's node, from outside. Op is Check.
+	HealthPort Path = "health"
+	// Balanced dials, from outside, a balancer of the suite's own that polls
+	// these health ports and forwards to the node ports of healthy nodes; or,
+	// before gateways, polls their own health for load balancers.
+	Balanced Path = "balanced"
+	// Headless asks the cluster's DNS for the name of a headless Service, and
+	// HeadlessPublishing for that of one that publishes not-ready addresses.
+	Headless           Path = "headless"
+	HeadlessPublishing Path = "headless-publishing"
+	// Scout is the suite's own look at the way there, before the load: behind it in the
+	// stream's name stands that of what is looked at.
+	Scout Path = "scout"
+)
+
+// Outside says whether the path is that of a client outside the cluster.
+func (p Path) Outside() bool {
+	return p == NodePort || p == NodePortLocal || p == HealthPort || p == Balanced
+}
+
+// PerNode says whether the path has a stream for each node that holds a
+// target: their names end with "@" and the node's name.
+func (p Path) PerNode() bool { return p == NodePortLocal || p == HealthPort }
+
+// Flow is traffic of one kind. It is comparable: equal flows are one.
+type Flow struct {
+	Path     Path     `json:"path"`
+	Protocol Protocol `json:"protocol"`
+	Conns    Conns    `json:"conns"`
+	Op       Op       `json:"op"`
+	// Takes is how long a slow operation lasts; 0 for the quick ones.
+	Takes time.Duration `json:"takes,omitempty"`
+	// Delay is one-way delay between client and system, to either side: real
+	// paths have it, and loopback hides the races that it makes. DNS has none.
+	Delay time.Duration `json:"delay,omitempty"`
+}
+
+// delayed stands before the delay in a flow's name.
+const delayed = "/delay="
+
+// String names the flow: "service/http1/new/get", with "/2s" for an operation
+// that takes time and "/delay=20ms" for a delayed path behind it.
+func (f Flow) String() string {
+	k := strings.Join([]string{string(f.Path), string(f.Protocol), string(f.Conns), string(f.Op)}, "/")
+	if f.Takes > 0 {
+		k += "/" + f.Takes.String()
+	}
+	if f.Delay > 0 {
+		k += delayed + f.Delay.String()
+	}
+	return k
+}
+
+// Compare orders flows by their names.
+func Compare(a, b Flow) int { return strings.Compare(a.String(), b.String()) }
+
+// Parse reads what String wrote. A word that nothing here is called stays as it is: a recording
+// of another version may have it.
+func Parse(name string) Flow {
+	var f Flow
+	name, delay, _ := strings.Cut(name, delayed)
+	if path, _, _ := strings.Cut(name, "/"); Path(path) == Scout {
+		return Flow{Path: Scout}
+	}
+	words := append(strings.Split(name, "/"), "", "", "", "")
+	f.Path, f.Protocol, f.Conns, f.Op = Path(words[0]), Protocol(words[1]), Conns(words[2]), Op(words[3])
+	f.Takes, f.Delay = span(words[4]), span(delay)
+	return f
+}
+
+// span is a duration; 0 for what is none.
+func span(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// Sights says whether the flow can see a pod's death as a failure. A name
+// server and a health check port answer for others: they say how many are
+// left, and are right to answer when one dies. What becomes of a connection that
+// is held is no sample.
+func (f Flow) Sights() bool {
+	switch f.Op {
+	case Lookup, Check, Idle, Mute:
+		return false
+	default:
+		return true
+	}
+}
+
+// Calls says whether the operation is a gRPC call.
+func (o Op) Calls() bool { return o == Unary || o == ServerStream || o == Bidi }
+
+// Stream is a flow to one address: in files its name is the flow's, and "@" and the target
+// behind it where each target has a stream of its own. It is comparable, and as small as a
+// pointer: a million samples have one each.
+type Stream struct{ of unique.Handle[parts] }
+
+type parts struct {
+	flow   Flow
+	target string
+	name   string
+}
+
+// To is the stream of a flow to a target: the UID of the pod for Direct, a node's name for
+// a path that is per node; "" where nobody chooses one.
+func To(f Flow, target string) Stream {
+	name := f.String()
+	if target != "" {
+		name += "@" + target
+	}
+	return Stream{unique.Make(parts{f, target, name})}
+}
+
+// Named is the stream of a name; of none it is the zero Stream.
+func Named(name string) Stream {
+	if name == "" {
+		return Stream{}
+	}
+	key, target, _ := strings.Cut(name, "@")
+	return Stream{unique.Make(parts{Parse(key), target, name})}
+}
+
+func (s Stream) parts() parts {
+	if s == (Stream{}) {
+		return parts{}
+	}
+	return s.of.Value()
+}
+
+// Scouting is the name of the suite's own look at where the stream goes.
+func (s Stream) Scouting() Stream { return Named(string(Scout) + "/" + s.String()) }
+
+// Flow is what it is a stream of.
+func (s Stream) Flow() Flow { return s.parts().flow }
+
+// Target is whom it goes to, "" where nobody chooses.
+func (s Stream) Target() string { return s.parts().target }
+
+// Kind is the stream's name without its target.
+func (s Stream) Kind() string {
+	kind, _, _ := strings.Cut(s.String(), "@")
+	return kind
+}
+
+// String is the stream's name.
+func (s Stream) String() string { return s.parts().name }
+
+// MarshalText writes the name.
+func (s Stream) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name; it takes any.
+func (s *Stream) UnmarshalText(text []byte) error {
+	*s = Named(string(text))
+	return nil
+}
+
+// Equal says whether two streams are one, to what compares by methods (go-cmp).
+func (s Stream) Equal(other Stream) bool { return s == other }
