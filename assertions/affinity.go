@@ -52,11 +52,11 @@ func AffinityMoves() Check {
 					if !s.Saturated {
 						n++
 					}
-					reached := s.Server == t.UID || served[s.ID] == t.UID
+					reached := s.Reached == t.UID || served[s.ID] == t.UID
 					// What a client loses that never was at this pod, or
 					// that another is known to have had, it does not lose
 					// to it.
-					lost := held && s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Server, served[s.ID]) == ""
+					lost := held && s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Reached, served[s.ID]) == ""
 					if !reached && !lost {
 						continue
 					}
@@ -99,7 +99,7 @@ func stickiness(c Case, t Termination) (own, others int) {
 		if s.Stream.Flow().Path != flow.Sticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {
 			continue
 		}
-		if s.Server == t.UID {
+		if s.Reached == t.UID {
 			own++
 		} else {
 			others++

@@ -62,7 +62,7 @@ func ServesOnceReady() Check {
 					if onNewConns(s) && !s.Saturated && s.Start >= at && s.Start <= until {
 						offered++
 					}
-					if s.Server == p.uid && first == 0 {
+					if s.Reached == p.uid && first == 0 {
 						first = s.Start
 					}
 				}

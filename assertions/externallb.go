@@ -45,7 +45,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 					if !s.Saturated || s.Failed() {
 						offered++
 					}
-					if s.Server == t.UID && !s.Failed() {
+					if s.Reached == t.UID && !s.Failed() {
 						sent++
 					}
 					if !s.Failed() {

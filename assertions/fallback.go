@@ -72,10 +72,10 @@ func (g *gather) policies(c Case, w collapse) {
 		if s.Failed() || s.Start < w.from || s.Start >= w.until || !onFallback(s) {
 			continue
 		}
-		node, ours := nodes[s.Server]
+		node, ours := nodes[s.Reached]
 		switch path := s.Stream.Flow().Path; {
 		case !ours:
-			g.doubt("%s was answered by pod %s, which did not terminate", s.Stream, s.Server)
+			g.doubt("%s was answered by pod %s, which did not terminate", s.Stream, s.Reached)
 		case path == flow.ServiceLocal && local != "" && local != node:
 			g.doubt("with the internal policy Local, pods of %s and of %s answered one client", local, node)
 		case path == flow.ServiceLocal:
@@ -132,7 +132,7 @@ func NeverUnready() Check {
 					// Who has a connection was let through, whatever became
 					// of it. One that stood only when the pods were closing
 					// was a SYN sent again, which met their successors.
-					server := cmp.Or(s.Server, served[s.ID])
+					server := cmp.Or(s.Reached, served[s.ID])
 					if !ours[server] && (s.Dial == 0 || s.Dial >= w.closed) {
 						continue
 					}
@@ -227,7 +227,7 @@ func servedBy(c Case, node string, since time.Duration) (last time.Duration, n i
 		there[t.UID] = t.Node == node
 	}
 	for _, s := range c.Timeline.Samples {
-		if s.Failed() || s.Start < since || !there[s.Server] || !(way{flow.NodePortLocal, node}).carries(s) {
+		if s.Failed() || s.Start < since || !there[s.Reached] || !(way{flow.NodePortLocal, node}).carries(s) {
 			continue
 		}
 		last = max(last, s.Start)

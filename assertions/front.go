@@ -10,15 +10,15 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
-// MarkFront says that what is ended stands before those that answer: a sample's Server, as it
-// was recorded, is who stands behind. Attrs: deployment, where what is ended is one's pods.
-// (Recordings of formats that have no such marker name who was reached right away.)
+// MarkFront says that what is ended stands before those that answer. Attrs: deployment, where
+// what is ended is one's pods. (Recordings of formats that have no such marker name who was
+// reached as who answered.)
 const MarkFront = "front"
 
-// attribute says of each sample of a recording with a front which of its instances the client
-// reached, in Server. Who that is stands in the recording: whose the address is that the
-// request came from, else whom the client dialled, else to whom the connection was given
-// (timeline.Chosen); "" where nobody knows.
+// attribute says of each sample of a recording which of the instances that are ended the
+// client reached. Without a front it is who answered. Else it stands in the recording: whose
+// the address is that the request came from, else whom the client dialled, else to whom the
+// connection was given (timeline.Chosen); "" where nobody knows.
 func attribute(tl *timeline.Timeline) {
 	var pods *Addresses
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
@@ -26,30 +26,28 @@ func attribute(tl *timeline.Timeline) {
 			pods = NewAddresses(e.Attrs["deployment"])
 		}
 	}
-	if pods == nil {
-		return
-	}
 	given := history{}
 	for _, e := range tl.Events {
-		if e.Kind == timeline.Chosen {
+		switch {
+		case e.Kind == timeline.Chosen:
 			given.add(e.Attrs["by"]+" "+e.Attrs["client"], e.At, e.Subject)
-			continue
+		case pods != nil:
+			pods.Note(e)
 		}
-		pods.Note(e)
 	}
-	for i, s := range tl.Samples {
-		if s.Server == "" {
+	for i := range tl.Samples {
+		s := &tl.Samples[i]
+		if s.Reached = s.Server; s.Server == "" || pods == nil {
 			continue
 		}
-		path, dialled := s.Stream.Flow().Path, ""
-		if path == flow.Direct {
+		dialled, by := "", timeline.ByService
+		switch s.Stream.Flow().Path {
+		case flow.Direct:
 			dialled = s.Stream.Target()
-		}
-		by := timeline.ByService
-		if path == flow.Balanced {
+		case flow.Balanced:
 			by = timeline.ByBalancer
 		}
-		tl.Samples[i].Server = cmp.Or(pods.Of(s.Via, s.End), dialled, given.of(by+" "+s.Local, s.End))
+		s.Reached = cmp.Or(pods.Of(s.Via, s.End), dialled, given.of(by+" "+s.Local, s.End))
 	}
 }
 

@@ -61,7 +61,7 @@ func TestAttribute(t *testing.T) {
 		"a node's name is nobody's":        {cluster, sample("nodeport-local/http1/new/get@node-1", "b", 2*sec), ""},
 	} {
 		c := NewCase(&timeline.Timeline{Events: tc.events, Samples: []timeline.Sample{tc.of}}, sec)
-		if got := c.Timeline.Samples[0].Server; got != tc.want {
+		if got := c.Timeline.Samples[0].Reached; got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

@@ -54,7 +54,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 						continue
 					}
 					switch {
-					case s.Server == t.UID:
+					case s.Reached == t.UID:
 						reached++
 					case s.Start <= t.exitOr(t.Kill) && s.First-s.Start >= synAgain:
 						met = append(met, s)

@@ -135,7 +135,7 @@ func lives(c Case, t Termination) []stood {
 	shut, closed := acceptsUntil(c, t)
 	for _, s := range c.Timeline.Samples {
 		// What was refused was no connection, and the suite's own look is over.
-		if Scouts(s) || s.Conn == 0 || s.Phase == timeline.PhaseDial || !directTo(s, t.UID) && s.Server != t.UID {
+		if Scouts(s) || s.Conn == 0 || s.Phase == timeline.PhaseDial || !directTo(s, t.UID) && s.Reached != t.UID {
 			continue
 		}
 		// Nor is what its kernel took for a listener that nobody accepts from any more.

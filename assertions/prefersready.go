@@ -53,9 +53,9 @@ func PrefersReady() Check {
 						total++
 					}
 					// Who served it the backend itself says best.
-					reached := s.Server == t.UID || servedBy[s.ID] == t.UID
+					reached := s.Reached == t.UID || servedBy[s.ID] == t.UID
 					// What another pod is known to have had, it lost.
-					lost := s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Server, servedBy[s.ID]) == ""
+					lost := s.Failed() && s.Start <= t.exitOr(until) && cmp.Or(s.Reached, servedBy[s.ID]) == ""
 					if !reached && !lost {
 						continue
 					}

@@ -125,7 +125,7 @@ func publishedTo(c Case, t Termination, served map[string]string, w spec.Window)
 			continue
 		}
 		n++
-		if s.Server == t.UID || served[s.ID] == t.UID {
+		if s.Reached == t.UID || served[s.ID] == t.UID {
 			hits++
 		}
 	}

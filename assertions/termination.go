@@ -268,7 +268,7 @@ func shutBy(t Termination, node, pod Instant, exits []ending) (Termination, bool
 func lastNew(tl *timeline.Timeline, uid string) Instant {
 	var last Instant
 	for _, s := range tl.Samples {
-		if s.Server == uid && s.New() && throughService(s) && s.Dial > last.At {
+		if s.Reached == uid && s.New() && throughService(s) && s.Dial > last.At {
 			last = Instant{At: s.Dial, Source: "probe"}
 		}
 	}

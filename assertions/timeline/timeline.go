@@ -100,9 +100,11 @@ type Sample struct {
 	// upload, acknowledged by the backend) and promised.
 	Got  int64 `json:"got,omitempty"`
 	Want int64 `json:"want,omitempty"`
-	// Server is the UID of the pod that answered, as it says itself. In a case it is the
-	// instance that was reached of what is ended, which may stand before that pod.
+	// Server is the UID of the pod that answered, as it says itself.
 	Server string `json:"server,omitempty"`
+	// Reached is the UID of the instance that was reached of what is ended, which may stand
+	// before Server; "" where nobody knows. It is found when a case is made, and is in no file.
+	Reached string `json:"-"`
 	// Via is the IP that this pod saw the request come from, where it is not the
 	// client's own: that of who passed it on.
 	Via string `json:"via,omitempty"`

@@ -50,7 +50,7 @@ func count(c *v1alpha1.Connections, samples []*timeline.Sample, end *v1alpha1.Te
 	}
 	before, after, survived, last := false, false, false, timeline.OK
 	for _, x := range samples {
-		mine := x.Outcome == timeline.OK && x.Server == end.UID
+		mine := x.Outcome == timeline.OK && x.Reached == end.UID
 		before = before || mine && x.Start < at
 		// What failed has no name of a server: it is the connection's.
 		if x.End <= at || !mine && !x.Failed() {

@@ -14,7 +14,7 @@ import (
 func TestConnections(t *testing.T) {
 	const uid = "victim"
 	at := func(stream string, conn uint64, start time.Duration, o timeline.Outcome, server string) timeline.Sample {
-		return timeline.Sample{Stream: flow.Named(stream), Conn: conn, Start: start, End: start + 10*time.Millisecond, Outcome: o, Server: server}
+		return timeline.Sample{Stream: flow.Named(stream), Conn: conn, Start: start, End: start + 10*time.Millisecond, Outcome: o, Reached: server}
 	}
 	const reused = "service/http1/reused/get"
 	tl := &timeline.Timeline{Samples: []timeline.Sample{

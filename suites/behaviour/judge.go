@@ -334,8 +334,8 @@ func (r recording) unseen() string {
 		return fmt.Sprintf("a rolling update of %d pods ended %d in front of the suite's eyes", r.meta.Scenario.Topology.Replicas, len(c.Terminations))
 	}
 	for _, s := range c.Timeline.Samples {
-		if target := s.Stream.Target(); s.Stream.Flow().Path == flow.Direct && !s.Failed() && s.Server != "" && s.Server != target {
-			return fmt.Sprintf("a dial to the address of pod %s was answered by pod %s", target, s.Server)
+		if target := s.Stream.Target(); s.Stream.Flow().Path == flow.Direct && !s.Failed() && s.Reached != "" && s.Reached != target {
+			return fmt.Sprintf("a dial to the address of pod %s was answered by pod %s", target, s.Reached)
 		}
 	}
 	return ""
