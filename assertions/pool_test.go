@@ -210,6 +210,13 @@ func TestEvictsPool(t *testing.T) {
 				s.event(at, timeline.Sockets, "uid-g", map[string]string{"peer": pooledIP + ":18443", "sockets": list})
 			}
 		}, spec.Pass},
+		{"dialled at a Service's address", check, func(s *scene) {
+			s.event(sec, timeline.PodAddress, uid, map[string]string{"address": "10.96.0.7"})
+			look(s, 6*sec, 30*sec) // what goes to its own address is another's
+			for at := 6 * sec; at < 25*sec; at += sec / 4 {
+				s.event(at, timeline.Sockets, "uid-g", map[string]string{"peer": "10.96.0.7:8080", "sockets": "1/established/a 2/established/b 3/established/c 4/established/d 5/established/e"})
+			}
+		}, spec.Fail},
 		{"there were none", check, func(s *scene) { look(s, 6*sec, 30*sec) }, spec.Inconclusive},
 		{"nobody looked afterwards", check, func(s *scene) {
 			look(s, 30*sec, 30*sec)

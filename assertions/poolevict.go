@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"time"
@@ -109,12 +110,13 @@ func ownCount(tl *timeline.Timeline) string {
 	return fmt.Sprintf("; at the last look %s had %s to all of its backends, and its own gauge said %s", last.Name, plural(counted, "socket", "sockets"), last.Attrs["value"])
 }
 
-// looksAt are the looks at sockets to an instance's address. One look is told of for each
+// looksAt are the looks at sockets to the address at which an instance is dialled. One look is told of for each
 // of its ports.
 func looksAt(all []timeline.Event, t Termination) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range all {
-		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err != nil || t.IP == "" || host != t.IP {
+		at := cmp.Or(t.Address, t.IP)
+		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err != nil || at == "" || host != at {
 			continue
 		}
 		if n := len(out) - 1; n >= 0 && out[n].At == e.At && out[n].Subject == e.Subject {

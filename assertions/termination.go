@@ -44,6 +44,8 @@ const (
 // its instants.
 type Termination struct {
 	UID, Name, Node, IP string
+	// Address is where who stands before it dials it; "": at its own IP.
+	Address string
 
 	Del      Instant // the watch first shows a deletionTimestamp
 	Hook     Instant // the preStop hook reached it
@@ -107,6 +109,8 @@ func Terminations(tl *timeline.Timeline) []Termination {
 		switch e.Kind {
 		case timeline.PodSeen:
 			get(e)
+		case timeline.PodAddress:
+			get(e).Address = e.Attrs["address"]
 		case timeline.PodDeletion:
 			t := get(e)
 			first(&t.Del, e, 0)

@@ -12,10 +12,16 @@ import (
 // Socket is one TCP socket that a process holds, in an event of kind Sockets.
 type Socket struct {
 	Inode uint64
-	// State is the kernel's, in lower case: "established", "close-wait".
+	// State is one of SocketStates.
 	State string
 	// Local is the socket's own address, host:port.
 	Local string
+}
+
+// SocketStates are those in which a process can hold a socket to a peer, by their numbers in the
+// kernel (include/net/tcp_states.h), and their names (ss(8)).
+var SocketStates = map[uint8]string{
+	1: "established", 4: "fin-wait-1", 5: "fin-wait-2", 8: "close-wait", 9: "last-ack", 11: "closing",
 }
 
 // ListSockets writes sockets as the attribute of a Sockets event has them: one word each.

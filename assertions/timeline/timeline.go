@@ -159,6 +159,9 @@ type EventKind string
 const (
 	// PodSeen: the pod watch first shows a pod. Attrs: ip, node, owner, labels are not kept.
 	PodSeen EventKind = "pod.seen"
+	// PodAddress: who stands before a pod dials it at another address than its own. Attrs:
+	// address (an IP).
+	PodAddress EventKind = "pod.address"
 	// PodReady: the Ready condition changed. Attrs: ready.
 	PodReady EventKind = "pod.ready"
 	// PodDeletion: the watch first shows a deletionTimestamp (T_del). Attrs: grace (seconds).

@@ -198,6 +198,14 @@ func (c *Client) Signal(ctx context.Context, s Signal) ([]int, error) {
 	return out.PIDs, err
 }
 
+// Count has a witness count a pod's sockets to some peers. An error that is fs.ErrNotExist says
+// that the pod has no process on the witness's node. Times are the witness's: see Offset.
+func (c *Client) Count(ctx context.Context, q Census) (Counted, error) {
+	var out Counted
+	err := c.call(ctx, http.MethodPost, "/v1/census", q, &out)
+	return out, err
+}
+
 // Follow hands each record of the agent's history to fn, in its order, none
 // twice and none left out, through broken connections. Times are the agent's:
 // see Offset. It returns nil when ctx ends or the agent has ended its history,

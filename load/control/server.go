@@ -83,6 +83,28 @@ type Signaller interface {
 	Signal(ctx context.Context, s Signal) (pids []int, err error)
 }
 
+// Census asks a witness which sockets a pod has to some peers.
+type Census struct {
+	// Pod is the pod's UID.
+	Pod string `json:"pod"`
+	// Peers are host:port each.
+	Peers []string `json:"peers"`
+}
+
+// Counted is a Census's answer.
+type Counted struct {
+	// At is when it was looked, in the witness's clock.
+	At time.Duration `json:"at"`
+	// Sockets has an entry for each of the peers.
+	Sockets map[string][]timeline.Socket `json:"sockets"`
+}
+
+// Counter counts the sockets of pods. An error that is fs.ErrNotExist says that the pod has no
+// process here.
+type Counter interface {
+	Count(ctx context.Context, c Census) (Counted, error)
+}
+
 // Presser makes pressure until it is over or ctx ends, and sums it up.
 type Presser interface {
 	Press(ctx context.Context, p Pressure) (timeline.Event, error)
@@ -100,6 +122,8 @@ type Server struct {
 	Presser Presser
 	// Signaller signals pods (optional).
 	Signaller Signaller
+	// Counter counts the sockets of pods (optional).
+	Counter Counter
 	// Log takes what goes wrong.
 	Log *log.Logger
 
@@ -241,6 +265,7 @@ func (s *Server) handler() http.Handler {
 	handle("POST /v1/pressure", s.press)
 	handle("POST /v1/pressure/stop", s.stopPress)
 	handle("POST /v1/signal", s.signal)
+	handle("POST /v1/census", s.census)
 	return mux
 }
 
@@ -485,6 +510,24 @@ func (s *Server) signal(r *http.Request) (any, error) {
 		return nil, failed(http.StatusNotFound, "%w", err)
 	}
 	return signalled{PIDs: pids}, err
+}
+
+func (s *Server) census(r *http.Request) (any, error) {
+	if s.Counter == nil {
+		return nil, failed(http.StatusNotImplemented, "a %s counts no sockets", s.Role)
+	}
+	var q Census
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if q.Pod == "" || len(q.Peers) == 0 {
+		return nil, failed(http.StatusBadRequest, "a census needs a pod's UID and peers: %+v", q)
+	}
+	counted, err := s.Counter.Count(r.Context(), q)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(http.StatusNotFound, "%w", err)
+	}
+	return counted, err
 }
 
 type signalled struct {

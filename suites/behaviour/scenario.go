@@ -244,7 +244,10 @@ func sightings(own []load.Profile, of []Behaviour) []load.Profile {
 // whatever one of three a Service chose; short requests on kept connections,
 // and very long ones, get a stand-in (assertions.StandIn).
 func sighting(ps []load.Profile) []load.Profile {
-	const inflight = 12
+	const (
+		inflight = 12
+		most     = 60 // requests per second: with more, what takes a tenth of a second is dear
+	)
 	var out []load.Profile
 	for _, p := range ps {
 		if !p.Sights() {
@@ -265,7 +268,7 @@ func sighting(ps []load.Profile) []load.Profile {
 			if p.Path == flow.Direct {
 				want = inflight / 3 // each target has its own
 			}
-			p.Rate = want / p.Takes.Seconds()
+			p.Rate = min(most, want/p.Takes.Seconds())
 		}
 		out = append(out, p)
 	}

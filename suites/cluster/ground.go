@@ -64,6 +64,7 @@ type ground struct {
 
 	mu      sync.Mutex
 	targets []deploy.Instance
+	peers   []system.Backend  // the backends of system, by their Services
 	loaded  bool              // the load runs
 	killed  map[string]string // pods of ours that were killed for memory, and how
 }
@@ -93,12 +94,12 @@ func (g *ground) open(ctx context.Context) error {
 	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
-	if g.gates() {
+	if g.system != nil {
 		if err := g.install(ctx); err != nil {
 			return err
 		}
 		for _, v := range g.views() {
-			svc, err := g.scope.SystemService(echoName, g.subject.component, g.subject.ports, v)
+			svc, err := g.scope.SystemService(echoName, g.subject.dialled, g.subject.ports, v)
 			if err != nil {
 				return err
 			}
@@ -154,7 +155,7 @@ func (g *ground) open(ctx context.Context) error {
 // that is a liar.
 func (g *ground) plain() (objects []runtime.Object, liar *slicewriter.Writer) {
 	app := g.app()
-	g.subject = subject{deployment: app.Name, component: app.Name}
+	g.subject = subject{ended: disrupt.Workload{Kind: disrupt.Deployment, Name: app.Name}, component: app.Name, dialled: app.Name}
 	dep := g.scope.Deployment(app)
 	objects = append(objects, dep)
 	if app.Budget > 0 {
@@ -228,6 +229,7 @@ func (g *ground) observed(e timeline.Event) {
 		g.fronts.note(e)
 	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	g.tellAddress(e)
 	g.noteKill(e)
 	g.relieve(e)
 	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
@@ -263,7 +265,7 @@ func (g *ground) join(name, uid string) {
 		// will see.
 		return
 	}
-	if string(pod.UID) != uid || !strings.HasPrefix(name, g.subject.deployment) {
+	if string(pod.UID) != uid || !strings.HasPrefix(name, g.subject.ended.Name) {
 		return
 	}
 	var some []load.Stream
@@ -349,7 +351,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		budget = shape.Grace + 20*time.Second
 	}
 	t := disrupt.Target{
-		Client: g.stage.cs, Namespace: g.scope.Namespace, Deployment: g.subject.deployment, Signaller: g,
+		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g,
 		Budget: budget,
 		Emit: func(e timeline.Event) {
 			if e.Attrs["what"] == string(disrupt.NodeShutdown) {

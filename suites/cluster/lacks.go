@@ -39,8 +39,6 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return ""
 	case sys == nil && !ours:
 		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
-	case t.Behind:
-		return "it ends the backends, each of which has to come back at its old address, and pods get new ones: use --stage host"
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:

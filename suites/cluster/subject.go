@@ -15,11 +15,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
@@ -37,21 +39,24 @@ const (
 	serverName = "lastcall.test"
 )
 
-// backends is how many apps stand behind a gateway, in one Service.
+// backends is how many apps stand behind a gateway that is ended, in one Service.
 const backends = 2
 
-// The backends' own times: they are not ended while anybody looks.
+// The times of those: they are not ended while anybody looks.
 const (
 	backendDrain    = time.Second
 	backendDeadline = 10 * time.Second
 	backendGrace    = 15 * time.Second
 )
 
-// subject is what a scenario ends, as the cluster knows it.
+// subject is what a scenario ends, and what its clients dial, as the cluster knows them.
 type subject struct {
-	// deployment is the Deployment whose pods are ended, component their label, and
-	// container the one of them that a signal goes to; empty: they have one.
-	deployment, component, container string
+	// ended makes the pods that are ended, component is their label, and container the one of
+	// them that a signal goes to; empty: they have one.
+	ended                disrupt.Workload
+	component, container string
+	// dialled is the label of the pods that the clients dial: those, or what stands before them.
+	dialled string
 	// ports are where it is asked, by the names of a system's; none: at WorkPort.
 	ports []deploy.Port
 	// ca is what the certificate of its TLS is signed by, PEM.
@@ -80,29 +85,22 @@ func (s subject) nodePort(svc *corev1.Service, p flow.Protocol) int32 {
 	return 0
 }
 
-// install puts a system up before two apps, and returns when its pods are ready.
+// install puts a system up before its backends.
 func (g *ground) install(ctx context.Context) error {
-	back := deploy.Echo{
-		Name: backendName, Replicas: backends, MinDrain: backendDrain, Unready: backendDrain,
-		Deadline: backendDeadline, Grace: backendGrace, Talks: true,
-		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
-	}
-	if err := deploy.Create(ctx, g.stage.cs, g.scope.Deployment(back), g.scope.Service(back, deploy.Plain)); err != nil {
-		return err
-	}
-	if _, err := g.scope.Ready(ctx, g.stage.cs, backendName, backends, upBudget); err != nil {
-		return fmt.Errorf("the backends: %w", err)
-	}
-	svc, err := g.stage.cs.CoreV1().Services(g.scope.Namespace).Get(ctx, backendName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("the backends: %w", err)
-	}
-	sys := g.system
-	place := g.place(svc.Spec.ClusterIP)
-	cert, err := g.stage.auth.Server(serverName)
+	back := g.backend()
+	peers, err := g.serve(ctx, back)
 	if err != nil {
 		return err
 	}
+	addresses := make([]string, len(peers))
+	for i, p := range peers {
+		addresses[i] = p.Address
+	}
+	cert, err := g.stage.auth.Server(append(addresses, serverName)...)
+	if err != nil {
+		return err
+	}
+	sys, place := g.system, g.place(peers)
 	config, err := sys.RenderFiles(place)
 	if to := g.stage.cfg.Rendered; err == nil && to != "" {
 		err = system.WriteFiles(filepath.Join(to, g.scenario.Name), config, 0o644)
@@ -110,47 +108,135 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := deploy.Create(ctx, g.stage.cs, g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)...); err != nil {
+	objects := g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)
+	if err := deploy.Create(ctx, g.stage.cs, append(objects, g.workload(back))...); err != nil {
 		return err
 	}
-	objects, ended, err := sys.RenderManifests(place)
+	if _, err := g.scope.Ready(ctx, g.stage.cs, back.Name, back.Replicas, upBudget); err != nil {
+		return fmt.Errorf("the backends: %w", err)
+	}
+	manifests, ended, err := sys.RenderManifests(place)
 	if err != nil {
 		return err
 	}
 	t := g.scenario.Topology
 	what := deploy.System{
-		Component: gateName, Objects: objects, Ended: ended, Container: sys.Cluster.Container,
+		Component: gateName, Objects: manifests, Ended: ended, Container: sys.Cluster.Container,
 		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable,
+	}
+	if t.Behind {
+		what.Replicas, what.MinReady, what.Unavailable = 1, 0, 0
 	}
 	made, err := g.scope.Prepare(what)
 	if err != nil {
 		return err
 	}
-	g.subject = subject{deployment: made.Deployment.Name, component: gateName, container: made.Container.Name, ca: string(cert.CA)}
-	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.TCP} {
+	g.subject = subject{dialled: gateName, ca: string(cert.CA)}
+	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.TCP, flow.BackendTLS} {
 		if number, ok := place.Ports[behaviour.PortOf(p)]; ok {
 			g.subject.ports = append(g.subject.ports, deploy.Port{Name: behaviour.PortOf(p), Number: number})
 		}
 	}
+	if t.Behind {
+		g.subject.ended, g.subject.component = disrupt.Workload{Kind: disrupt.StatefulSet, Name: back.Name}, back.Name
+		if err := g.scope.Install(ctx, g.stage.cfg.Rest, what, made); err != nil {
+			return err
+		}
+		stands, err := g.scope.Ready(ctx, g.stage.cs, gateName, what.Replicas, upBudget)
+		if err != nil {
+			return err
+		}
+		g.tasks.Go(func() { g.census(stands, peers) })
+		return nil
+	}
+	g.subject.ended = disrupt.Workload{Kind: disrupt.Deployment, Name: made.Deployment.Name}
+	g.subject.component, g.subject.container = gateName, made.Container.Name
 	g.fronts.expect(made.Deployment.Name)
 	g.tellSubject(made)
 	return g.scope.Install(ctx, g.stage.cfg.Rest, what, made)
 }
 
+// backend is the app behind the system: what is ended, or what stays.
+func (g *ground) backend() deploy.Echo {
+	e := deploy.Echo{
+		Name: backendName, Replicas: backends, MinDrain: backendDrain, Unready: backendDrain,
+		Deadline: backendDeadline, Grace: backendGrace,
+	}
+	if t := g.scenario.Topology; t.Behind {
+		e = g.app()
+		e.Name, e.Watch = backendName, watchFor
+	}
+	e.Talks, e.Secret = true, systemSecret
+	e.Ledger, e.Collector, e.Credentials = g.stage.ledger(), g.stage.collector, ledgerSecret
+	return e
+}
+
+// workload is what makes the backends' pods: where they are ended, each comes back as itself.
+func (g *ground) workload(back deploy.Echo) runtime.Object {
+	if g.scenario.Topology.Behind {
+		return g.scope.StatefulSet(back)
+	}
+	return g.scope.Deployment(back)
+}
+
+// serve makes the Services that lead to the backends, and says where the system finds them: all
+// of them in one, as a cluster has it; those that are ended each in one of its own, whose address
+// stays when the pod is replaced (ADR 0011).
+func (g *ground) serve(ctx context.Context, back deploy.Echo) ([]system.Backend, error) {
+	services := []*corev1.Service{g.scope.Service(back, deploy.Plain)}
+	if g.scenario.Topology.Behind {
+		services = nil
+		for n := range back.Replicas {
+			services = append(services, g.scope.PodService(back, n))
+		}
+	}
+	var out []system.Backend
+	for _, svc := range services {
+		made, err := g.stage.cs.CoreV1().Services(g.scope.Namespace).Create(ctx, svc, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("the backends' Service %s: %w", svc.Name, err)
+		}
+		out = append(out, system.Backend{
+			Name: made.Name, Address: made.Spec.ClusterIP, HTTP: deploy.WorkPort, TLS: deploy.TLSPort, TCP: deploy.TalkPort,
+		})
+	}
+	g.mu.Lock()
+	g.peers = out
+	g.mu.Unlock()
+	return out, nil
+}
+
+// tellAddress tells at which address a pod is dialled by who stands before it, where it is
+// another than its own.
+func (g *ground) tellAddress(e timeline.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.peers {
+		if e.Kind == timeline.PodSeen && g.scenario.Topology.Behind && p.Name == e.Name {
+			g.sink.Emit(timeline.Record{Event: &timeline.Event{
+				At: e.At, Err: e.Err, Source: "runner", Kind: timeline.PodAddress, Subject: e.Subject, Name: e.Name,
+				Attrs: map[string]string{"address": p.Address},
+			}}, 0)
+		}
+	}
+}
+
 // place is where the system's pods stand.
-func (g *ground) place(backend string) system.Place {
+func (g *ground) place(peers []system.Backend) system.Place {
 	t, sys := g.scenario.Topology, g.system
 	all := "0.0.0.0"
-	if strings.Contains(backend, ":") {
+	if strings.Contains(peers[0].Address, ":") {
 		all = "::"
 	}
 	p := sys.InPod(system.Place{
-		Name: sys.Metadata.Name, Namespace: g.scope.Namespace, Address: all, ServerName: serverName,
-		Backends: []system.Backend{{Name: backendName, Address: backend, HTTP: deploy.WorkPort, TCP: deploy.TalkPort}},
+		Name: sys.Metadata.Name, Namespace: g.scope.Namespace, Address: all, ServerName: serverName, Backends: peers,
 		MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
 		Image: g.scope.Image, Ledger: g.stage.ledger(), Collector: g.stage.collector, CollectorSecret: ledgerSecret,
 		Secret: systemSecret, ConfigMap: systemConfig,
 	})
+	if d := sys.Drain; t.Behind {
+		p.MinDrain, p.Timeout, p.Grace = d.MinDrain.D(), d.Cut(), d.Grace.D()
+	}
 	if f := g.scenario.Fault; fixtures.Has(gateway.Faults(), f) {
 		p.Fault = string(f)
 	}
@@ -226,12 +312,12 @@ func (g *ground) reached(s timeline.Sample) string {
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool { return g.system != nil }
+func (g *ground) gates() bool { return g.system != nil && !g.scenario.Topology.Behind }
 
 // looks is what a scout asks for on a path.
 func (g *ground) looks(path flow.Path) load.Profile {
 	p := load.Profile{Flow: flow.Flow{Path: path, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}
-	if !g.gates() {
+	if g.system == nil {
 		return p
 	}
 	for _, t := range g.scenario.Traffic {

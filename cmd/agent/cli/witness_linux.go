@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/witness"
 	"github.com/lastcall-dev/lastcall/load/control"
 )
@@ -17,7 +18,7 @@ import (
 func nodeWatches(s *control.Server, tail *witness.Tail, node string, stderr io.Writer) []watch {
 	links := witness.NewLinks(node, s.Emit)
 	processes := witness.NewProcesses(node, s.Emit, tail.Exited, links.Add)
-	s.Signaller = signaller{processes}
+	s.Signaller, s.Counter = signaller{processes}, counter{processes}
 	logger := log.New(stderr, "witness: ", log.LstdFlags)
 	return []watch{
 		processes.Run,
@@ -36,4 +37,12 @@ type signaller struct{ processes *witness.Processes }
 
 func (s signaller) Signal(_ context.Context, q control.Signal) ([]int, error) {
 	return s.processes.Signal(q.Pod, q.Container, map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL}[q.Signal])
+}
+
+type counter struct{ processes *witness.Processes }
+
+func (c counter) Count(_ context.Context, q control.Census) (control.Counted, error) {
+	at := timeline.Monotonic()
+	sockets, err := c.processes.Sockets(q.Pod, q.Peers)
+	return control.Counted{At: at, Sockets: sockets}, err
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load/control"
+)
+
+// watchFor is how long an instance that is ended reads from what it has closed:
+// longer than who stands before it can be late, and still be called late.
+const watchFor = 2 * time.Second
+
+// censusEvery is how often the sockets of what stays are counted.
+const censusEvery = 250 * time.Millisecond
+
+// census tells, as long as the ground is there, which sockets the pods that stand before what is
+// ended have to it: one event for each of the peers' ports, as the witness of the pod's node
+// counts them.
+func (g *ground) census(pods []deploy.Instance, peers []system.Backend) {
+	var at []string
+	for _, p := range peers {
+		for _, port := range []int{p.HTTP, p.TLS} {
+			at = append(at, net.JoinHostPort(p.Address, strconv.Itoa(port)))
+		}
+	}
+	slices.Sort(at)
+	tick := time.NewTicker(censusEvery)
+	defer tick.Stop()
+	counted := map[string]bool{}
+	for {
+		for _, pod := range pods {
+			err := g.count(pod, at)
+			switch {
+			case err == nil:
+				counted[pod.UID] = true
+			case g.ctx.Err() != nil:
+				return
+			case errors.Is(err, fs.ErrNotExist) && !counted[pod.UID]:
+				// The witness has not found it yet: that looks are missing, the check sees.
+			default:
+				g.sink.Event(timeline.Event{
+					Source: "witness", Kind: timeline.WatchGap, Subject: "sockets", Name: pod.Name, Attrs: map[string]string{"why": err.Error()},
+				})
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// count tells of one look at a pod's sockets.
+func (g *ground) count(pod deploy.Instance, peers []string) error {
+	w := g.stage.backstage[pod.Node]
+	if w == nil {
+		return fmt.Errorf("no witness on node %s", pod.Node)
+	}
+	seen, err := w.Count(g.ctx, control.Census{Pod: pod.UID, Peers: peers})
+	if err != nil {
+		return err
+	}
+	offset, unsure := w.Offset()
+	for _, peer := range peers {
+		g.sink.Emit(timeline.Record{Event: &timeline.Event{
+			At: seen.At, Err: unsure, Source: "witness", Kind: timeline.Sockets, Subject: pod.UID, Name: pod.Name, Node: pod.Node,
+			Attrs: map[string]string{"peer": peer, "sockets": timeline.ListSockets(seen.Sockets[peer])},
+		}}, offset)
+	}
+	return nil
+}
