@@ -16,21 +16,34 @@ import (
 // at its own address, in [D, D+P]: those of streams that open one for each
 // request, and those that streams of kept connections open meanwhile.
 func AcceptsAfterDrain() Check {
-	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in [D, D+P]", N: 50}
+	return servesNew("P", func(c Case) time.Duration { return c.P })
+}
+
+// AcceptsUntil is AcceptsAfterDrain until a time of the caller's after D, in place of P. own
+// are floors, by their names, that take the place of the check's.
+func AcceptsUntil(after time.Duration, own ...Floor) Check {
+	return servesNew(after.String(), func(Case) time.Duration { return after }, own...)
+}
+
+func servesNew(called string, after func(Case) time.Duration, own ...Floor) Check {
+	window := fmt.Sprintf("[D, D+%s]", called)
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in " + window, N: 50}.orOwn(own)
 	keptConns := Floor{Per: "termination", Name: "requests on kept connections", N: 0,
 		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones",
-	}
+	}.orOwn(own)
 	return Check{
-		Name:     "new connections to the instance itself in [D, D+P]",
-		Expected: "every new connection to the terminating pod in [D, D+P] is accepted and its request answered",
+		Name:     "new connections to the instance itself in " + window,
+		Expected: "every new connection to the terminating pod in " + window + " is accepted and its request answered",
 		Likely:   earlyEnd,
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, hit, opened, total := 0, 0, 0, 0
 			for _, t := range c.Terminations {
-				g.span(t.Drain.At, t.Drain.At+c.P)
-				w := g.accepts(c, t, t.Drain, "D", t.Drain.At+c.P)
+				end := t.Drain.At + after(c)
+				g.span(t.Drain.At, end)
+				w := g.accepts(c, t, t.Drain, "D", end)
+				g.watchedUntil(c, t, end)
 				if w.lost > 0 {
 					hit++
 				}
@@ -41,8 +54,19 @@ func AcceptsAfterDrain() Check {
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)
 			return g.conclude(
 				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, c.ends()),
-				fmt.Sprintf("%d of %s failed within P of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), hit, c.ends()))
+				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, hit, c.ends()))
 		},
+	}
+}
+
+// watchedUntil doubts that dials show until an instant what an instance does: nobody dials
+// when the load is over, and who answers when it has left is another one.
+func (g *gather) watchedUntil(c Case, t Termination, end time.Duration) {
+	switch {
+	case t.Exit.Known() && t.Exit.At+t.Exit.Err < end:
+		g.doubt("%s left at D + %s, and what was dialled after that is not known to be it", t.Name, ms(t.Exit.At-t.Drain.At))
+	case c.Tail != 0 && c.Tail < end:
+		g.doubt("the load ended at D + %s of %s, and it is judged until D + %s", ms(c.Tail-t.Drain.At), t.Name, ms(end-t.Drain.At))
 	}
 }
 

@@ -116,6 +116,17 @@ func (f Floor) String() string {
 	return "per " + f.Per + ": " + f.Name
 }
 
+// orOwn is the floor with the number that a caller asks for in its place, if one of own has
+// its name.
+func (f Floor) orOwn(own []Floor) Floor {
+	for _, o := range own {
+		if o.Name == f.Name {
+			f.N = o.N
+		}
+	}
+	return f
+}
+
 // waived is the floor of a recording that can't have such evidence, where the rule stands
 // without it: it is counted, and no verdict waits for it.
 func (f Floor) waived() Floor {

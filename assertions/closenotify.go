@@ -16,10 +16,11 @@ import (
 // the receiver cannot know that all the data that was sent has been received."
 //
 // What is cut with work in hand is no normal way out: of that the rule is a
-// SHOULD, and it is counted apart.
-func CloseNotifyFirst() Check {
+// SHOULD, and it is counted apart. own are floors, by their names, that take the place of
+// the check's.
+func CloseNotifyFirst(own ...Floor) Check {
 	const what = "TLS connections that stood at D and that the server ended"
-	enough := perTermination(what, fewConnections)
+	enough := perTermination(what, fewConnections).orOwn(own)
 	return Check{
 		Name:     what,
 		Expected: "a close_notify comes on each before the FIN",

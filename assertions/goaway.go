@@ -18,14 +18,15 @@ import (
 // know whether a stream has been partially processed or not."
 //
 // Of the connections that say nothing by design IdleGetsGoAway speaks, and a shared one
-// may be one too many: a server that says GOAWAY with an answer never tells that.
-func SendsGoAway() Check {
+// may be one too many: a server that says GOAWAY with an answer never tells that. own are
+// floors, by their names, that take the place of the check's.
+func SendsGoAway(own ...Floor) Check {
 	return goAwayFirst(
 		"HTTP/2 connections that the draining server ends",
 		"a GOAWAY comes on each connection before it is closed or reset",
 		"HTTP/2 connections that got a GOAWAY or were ended",
 		"kept HTTP/2 connections with requests", "; of silent ones another rule speaks",
-		connectionsTo, func(k connection) bool { return !k.pooled() })
+		connectionsTo, func(k connection) bool { return !k.pooled() }, own...)
 }
 
 // IdleGetsGoAway is SendsGoAway for the connections that say nothing.
@@ -40,8 +41,8 @@ func IdleGetsGoAway() Check {
 
 // goAwayFirst judges the connections that are not another rule's: kind says which these are,
 // and others which are not.
-func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []flow.Protocol) []connection, anothers func(connection) bool) Check {
-	enough := perTermination(what, fewConnections)
+func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []flow.Protocol) []connection, anothers func(connection) bool, own ...Floor) Check {
+	enough := perTermination(what, fewConnections).orOwn(own)
 	return Check{
 		Name: name, Expected: expected,
 		Likely: earlyEnd,

@@ -19,12 +19,13 @@ const evictWithin = 3 * time.Second
 // EvictsPool judges that whoever stands before the instances keeps no socket to
 // one that is gone. What sockets there are, the stage looks at many times a
 // second (timeline.Sockets). A successor may have its predecessor's address: a
-// socket that was there before the exit is the predecessor's.
-func EvictsPool() Check {
-	stoodFloor := perTermination("sockets to the instance at its D", fewConnections)
+// socket that was there before the exit is the predecessor's. own are floors, by their
+// names, that take the place of the check's.
+func EvictsPool(own ...Floor) Check {
+	stoodFloor := perTermination("sockets to the instance at its D", fewConnections).orOwn(own)
 	looksFloor := Floor{Per: "termination", Name: "looks at the sockets later than that after its exit", N: 1,
 		Reason: "one look tells of all sockets that there are",
-	}
+	}.orOwn(own)
 	return Check{
 		Name:     fmt.Sprintf("sockets to an instance %s after its exit", evictWithin),
 		Expected: "no process of the gateway has any, in whatever state",

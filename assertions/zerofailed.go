@@ -12,8 +12,11 @@ import (
 )
 
 // ZeroFailed judges that nothing that was sent through the Service from the
-// first D to the last exit + P failed.
-func ZeroFailed() Check { return zeroFailed(flow.Service, "through the Service", 30_000) }
+// first D to the last exit + P failed. own are floors, by their names, that take the place
+// of the check's.
+func ZeroFailed(own ...Floor) Check {
+	return zeroFailed(flow.Service, "through the Service", 30_000, own...)
+}
 
 // ZeroFailedAtLength is ZeroFailed over 300 s at 500 requests/s.
 func ZeroFailedAtLength() Check { return zeroFailed(flow.Service, "through the Service", 120_000) }
@@ -30,19 +33,20 @@ var (
 	reusedAround = Floor{Per: "termination", Name: "requests on reused connections offered from D to exit + P", N: 200}
 )
 
-func zeroFailed(path flow.Path, way string, floorAttempts int) Check {
+func zeroFailed(path flow.Path, way string, floorAttempts int, own ...Floor) Check {
 	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
 	attemptsFloor := Floor{Name: attempts, N: floorAttempts,
 		Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3),
-	}
+	}.orOwn(own)
+	newConns, reusedConns := newAround.orOwn(own), reusedAround.orOwn(own)
 	return Check{
 		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Likely:   earlyEnd,
-		Floors:   []Floor{attemptsFloor, newAround, reusedAround},
+		Floors:   []Floor{attemptsFloor, newConns, reusedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			l := g.losses(c, path, newAround, reusedAround)
+			l := g.losses(c, path, newConns, reusedConns)
 			g.count(attemptsFloor, l.attempts)
 			return g.conclude(l.words(c))
 		},

@@ -86,6 +86,25 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
 	return nil
 }
 
+// Behaviours writes what Write says of each of a report's behaviours, and nothing else.
+func Behaviours(w io.Writer, r *v1alpha1.ConformanceReport, o Options) error {
+	p := &page{r: r, o: o}
+	for i := range r.Behaviours {
+		switch b := &r.Behaviours[i]; b.Verdict {
+		case spec.Fail:
+			p.failure(b)
+		case spec.Pass:
+			p.passed(b)
+		default:
+			p.unsure(b)
+		}
+	}
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write what became of the behaviours: %w", err)
+	}
+	return nil
+}
+
 // page is the text as it grows.
 type page struct {
 	r *v1alpha1.ConformanceReport
@@ -555,17 +574,21 @@ func (p *page) passes() {
 	}
 	p.f("%s\n", p.paint(bold, "What was passed, and how sure that is"))
 	for _, b := range ok {
-		p.f("  %s: %s\n", p.paint(green, b.Name()), b.Title)
-		for i := range b.Findings {
-			f := &b.Findings[i]
-			for _, s := range []string{evidence(f.Evidence), Bounds(f.Bounds)} {
-				if s != "" {
-					p.wrap("      ", f.Check+": "+s)
-				}
+		p.passed(b)
+	}
+	p.f("\n")
+}
+
+func (p *page) passed(b *v1alpha1.Behaviour) {
+	p.f("  %s: %s\n", p.paint(green, b.Name()), b.Title)
+	for i := range b.Findings {
+		f := &b.Findings[i]
+		for _, s := range []string{evidence(f.Evidence), Bounds(f.Bounds)} {
+			if s != "" {
+				p.wrap("      ", f.Check+": "+s)
 			}
 		}
 	}
-	p.f("\n")
 }
 
 func (p *page) scenarios() {

@@ -61,6 +61,29 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// What is said of one behaviour alone is what the whole report says of it.
+func TestBehavioursAlone(t *testing.T) {
+	for verdict, says := range map[spec.Verdict]string{
+		spec.Fail: "--- FAIL pod.x (MUST)", spec.Inconclusive: "--- INCONCLUSIVE pod.x (MUST)", spec.Error: "--- ERROR pod.x (MUST)",
+		spec.Skipped: "--- SKIPPED pod.x (MUST)", spec.Pass: "  pod.x: It holds\n",
+	} {
+		r := &v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{
+			ID: "pod.x", Title: "It holds", Level: spec.Must, Verdict: verdict, Recorded: true, Reason: "so it was",
+			Findings: []spec.Finding{{Check: "c", Verdict: verdict, Actual: "seen", Evidence: []spec.Count{{Name: "requests", N: 3, Floor: 2}}}},
+		}}}
+		var alone, whole bytes.Buffer
+		if err := text.Behaviours(&alone, r, text.Options{Dir: "d"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := text.Write(&whole, r, text.Options{Dir: "d"}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(alone.String(), says) || !strings.Contains(whole.String(), alone.String()) {
+			t.Errorf("%s: alone it is\n%s\nof all this:\n%s", verdict, &alone, &whole)
+		}
+	}
+}
+
 func TestColour(t *testing.T) {
 	r := &v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: spec.Pass}}}
 	r.Conclude()

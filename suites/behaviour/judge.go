@@ -34,13 +34,19 @@ func readAll(dir string) (*judgement, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
+	j, err := readPlan(dir, run, run.Plan)
+	return j, run, err
+}
+
+// readPlan reads the recordings of some of a run's scenarios.
+func readPlan(dir string, run Run, plan []Scenario) (*judgement, error) {
 	j := &judgement{fault: run.Report.Settings.Fault, profile: run.Report.Settings.Profile, cores: cmp.Or(run.Cores, OnCluster.cores())}
-	j.recs = make([]recording, len(run.Plan))
-	err = eachOf(len(run.Plan), runtime.GOMAXPROCS(0), func(i int) (err error) {
-		j.recs[i], err = readRecording(dir, run.Plan[i], run.Report.Settings.P.D())
+	j.recs = make([]recording, len(plan))
+	err := eachOf(len(plan), runtime.GOMAXPROCS(0), func(i int) (err error) {
+		j.recs[i], err = readRecording(dir, plan[i], run.Report.Settings.P.D())
 		return err
 	})
-	return j, run, err
+	return j, err
 }
 
 // eachOf does something with each of n recordings, so many at a time. It returns the
