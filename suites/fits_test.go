@@ -44,10 +44,10 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		// controls and all are how many recordings that takes.
 		controls, all int
 	}{
-		"app and gateway":     {nil, 1.0, 4, 26},
-		"gateway":             {gateway, 1.0, 3, 17},
-		"both, one core":      {nil, 0.4, 10, 52},
-		"gateway, many cores": {gateway, 8, 1, 8},
+		"app and gateway":     {nil, 1.0, 4, 27},
+		"gateway":             {gateway, 1.0, 3, 18},
+		"both, one core":      {nil, 0.4, 10, 53},
+		"gateway, many cores": {gateway, 8, 1, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			price := behaviour.OnCluster

@@ -206,6 +206,14 @@ func (c *Client) Count(ctx context.Context, q Census) (Counted, error) {
 	return out, err
 }
 
+// Dials has the agent dial an address. refused says why nobody accepts there, "" where somebody
+// does; err is that nobody knows.
+func (c *Client) Dials(ctx context.Context, addr string) (refused string, err error) {
+	var out dialled
+	err = c.call(ctx, http.MethodPost, "/v1/dial", Knock{Addr: addr}, &out)
+	return out.Error, err
+}
+
 // Follow hands each record of the agent's history to fn, in its order, none
 // twice and none left out, through broken connections. Times are the agent's:
 // see Offset. It returns nil when ctx ends or the agent has ended its history,

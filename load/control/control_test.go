@@ -485,6 +485,30 @@ func TestStreamsArriveWhole(t *testing.T) {
 	}
 }
 
+// An agent says whether an address accepts, and is asked for nothing else.
+func TestDials(t *testing.T) {
+	c := dial(t, start(t), nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := c.Dials(t.Context(), l.Addr().String()); refused != "" || err != nil {
+		t.Errorf("who listens: %q, %v", refused, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := c.Dials(t.Context(), l.Addr().String()); !strings.Contains(refused, "refused") || err != nil {
+		t.Errorf("who does not: %q, %v", refused, err)
+	}
+	if _, err := c.Dials(t.Context(), "localhost:80"); err == nil {
+		t.Error("a name is looked up")
+	}
+	if _, err := c.Count(t.Context(), control.Census{Pod: "p", Peers: []string{"127.0.0.1:1"}}); err == nil || !strings.Contains(err.Error(), "counts no sockets") {
+		t.Errorf("a census by who can't: %v", err)
+	}
+}
+
 // When a load is over its CPU is told, once, before the client hears that it
 // is over.
 func TestCPUIsTold(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,20 @@ type Counted struct {
 type Counter interface {
 	Count(ctx context.Context, c Census) (Counted, error)
 }
+
+// Knock asks an agent whether something accepts a TCP connection at an address.
+type Knock struct {
+	// Addr is host:port, an IP.
+	Addr string `json:"addr"`
+}
+
+// dialled is what came of it: no Error, where it was accepted.
+type dialled struct {
+	Error string `json:"error,omitempty"`
+}
+
+// dialBudget bounds a dial: one in a cluster is answered or refused at once.
+const dialBudget = 2 * time.Second
 
 // Presser makes pressure until it is over or ctx ends, and sums it up.
 type Presser interface {
@@ -266,6 +281,7 @@ func (s *Server) handler() http.Handler {
 	handle("POST /v1/pressure/stop", s.stopPress)
 	handle("POST /v1/signal", s.signal)
 	handle("POST /v1/census", s.census)
+	handle("POST /v1/dial", dial)
 	return mux
 }
 
@@ -510,6 +526,25 @@ func (s *Server) signal(r *http.Request) (any, error) {
 		return nil, failed(http.StatusNotFound, "%w", err)
 	}
 	return signalled{PIDs: pids}, err
+}
+
+func dial(r *http.Request) (any, error) {
+	var q Knock
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if _, err := netip.ParseAddrPort(q.Addr); err != nil {
+		return nil, failed(http.StatusBadRequest, "a dial needs an IP and a port: %w", err)
+	}
+	d := net.Dialer{Timeout: dialBudget}
+	c, err := d.DialContext(r.Context(), "tcp", q.Addr)
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		return dialled{err.Error()}, nil
+	}
+	return dialled{}, nil
 }
 
 func (s *Server) census(r *http.Request) (any, error) {

@@ -351,7 +351,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		budget = shape.Grace + 20*time.Second
 	}
 	t := disrupt.Target{
-		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g,
+		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g, Intruder: g,
 		Budget: budget,
 		Emit: func(e timeline.Event) {
 			if e.Attrs["what"] == string(disrupt.NodeShutdown) {

@@ -53,8 +53,8 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	case t.Apart:
 		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
-	case b.Disrupt.Kind == disrupt.Intrude, slices.Contains(b.Needs, spec.LBHealth):
-		return "it asks each instance for its health as a load balancer does, or tries its admin port, which this version does on the host only: use --stage host"
+	case slices.Contains(b.Needs, spec.LBHealth):
+		return "it asks each instance for its health as a load balancer does, which this version does on the host only: use --stage host"
 	}
 	if sys == nil {
 		return "" // the reference claims everything

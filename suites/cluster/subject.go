@@ -57,6 +57,8 @@ type subject struct {
 	component, container string
 	// dialled is the label of the pods that the clients dial: those, or what stands before them.
 	dialled string
+	// placed is where a system stands.
+	placed system.Place
 	// ports are where it is asked, by the names of a system's; none: at WorkPort.
 	ports []deploy.Port
 	// ca is what the certificate of its TLS is signed by, PEM.
@@ -131,7 +133,7 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.subject = subject{dialled: gateName, ca: string(cert.CA)}
+	g.subject = subject{dialled: gateName, ca: string(cert.CA), placed: place}
 	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.TCP, flow.BackendTLS} {
 		if number, ok := place.Ports[behaviour.PortOf(p)]; ok {
 			g.subject.ports = append(g.subject.ports, deploy.Port{Name: behaviour.PortOf(p), Number: number})
