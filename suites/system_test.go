@@ -85,7 +85,9 @@ func TestSystemOfGo(t *testing.T) {
 // idle is a stage on which nothing is recorded.
 type idle struct{ behaviour.Stage }
 
-func (idle) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) { return b, "" }
+func (idle) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
+	return b, behaviour.Skip{}
+}
 
 // What was tested lies beside the report, as soon as a stage stands, and without the values of
 // its environment.
