@@ -459,6 +459,9 @@ func skeleton(cfg Config, fault spec.Fault) v1alpha1.ConformanceReport {
 		P: v1alpha1.Duration(cfg.P), Lag: v1alpha1.Duration(cfg.Lag), Profile: cfg.Profile, Labels: cfg.Labels, Selected: cfg.Behaviours,
 		Fault: fault, Isolate: cfg.Isolate, Strict: cfg.Strict,
 	}
+	if cfg.System != nil {
+		r.Settings.System = cfg.System.Metadata.Name
+	}
 	r.Deviations = deviations(cfg)
 	return r
 }

@@ -148,6 +148,8 @@ type Settings struct {
 	// Lag is how long the host stage's own service network takes to follow an
 	// endpoint: what propagation is on a cluster.
 	Lag Duration `json:"lag,omitempty"`
+	// System is the name of the system's file; empty: the suite's reference was tested.
+	System string `json:"system,omitempty"`
 	// Profile is the size of the run: ci or full.
 	Profile string   `json:"profile,omitempty"`
 	Labels  []string `json:"labels,omitempty"`
