@@ -539,23 +539,34 @@ func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
 	for _, f := range verdict.Findings {
 		ginkgo.AddReportEntry(f.Check, f.Actual, types.ReportEntryVisibilityFailureOrVerbose)
 	}
-	switch verdict.Verdict {
+	switch state, why := outcome(verdict, deviations(s.cfg), s.cfg.Strict); state {
+	case types.SpecStateSkipped:
+		ginkgo.Skip(why)
+	case types.SpecStateFailed:
+		ginkgo.Fail(why)
+	}
+}
+
+// outcome is how a verdict ends its spec, and what JUnit says of it.
+func outcome(b v1alpha1.Behaviour, known []v1alpha1.Deviation, strict bool) (types.SpecState, string) {
+	switch b.Verdict {
 	case spec.Pass:
+		return types.SpecStatePassed, ""
 	case spec.Skipped:
-		ginkgo.Skip(verdict.Reason)
+		return types.SpecStateSkipped, b.Reason
 	case spec.Fail:
-		// In JUnit too it is told, and not what breaks a build.
-		for _, d := range deviations(s.cfg) {
+		for _, d := range known {
 			if d.Behaviour == b.ID {
-				ginkgo.Skip(fmt.Sprintf("Fail, a known deviation: %s\n%s", d, failure(verdict)))
+				// JUnit has no word for it: it shall be read there, and break no build.
+				return types.SpecStateSkipped, fmt.Sprintf("Fail, a known deviation: %s\n%s", d, failure(b))
 			}
 		}
-		if b.Level == spec.May || (b.Level == spec.Should && !s.cfg.Strict) {
-			return // a warning: the report has it
+		if b.Level == spec.May || (b.Level == spec.Should && !strict) {
+			return types.SpecStatePassed, "" // a warning: the report has it
 		}
-		ginkgo.Fail(failure(verdict))
+		return types.SpecStateFailed, failure(b)
 	default:
-		ginkgo.Fail(fmt.Sprintf("%s: %s", verdict.Verdict, verdict.Reason))
+		return types.SpecStateFailed, fmt.Sprintf("%s: %s", b.Verdict, b.Reason)
 	}
 }
 
