@@ -246,7 +246,7 @@ func (p *page) failed() {
 	}
 	for i, d := range p.r.Outlived() {
 		if i == 0 {
-			p.f("\n")
+			p.f("\n## Known deviations that passed\n\n")
 		}
 		p.f("- %s\n", markdown.Escape(text.Outlived(d)))
 	}
@@ -265,7 +265,7 @@ func (p *page) unclaimed() {
 // again says how anybody makes such a report.
 func (p *page) again() {
 	i := p.r.Implementation
-	p.f("\n## How to make this report again\n\nIn %s/%s/%s lie this statement, the report and the system's file. With the suite at\nthe version above (`make build`) and the program that the report names:\n\n```\n%s\nlastcall report compare report.yaml again\n```\n",
+	p.f("\n## How to make this report again\n\nIn %s/%s/%s lie this statement and what it is about. With the suite at the\nversion above (`make build`) and the program that the report names:\n\n```\n%s\nlastcall report compare report.yaml again\n```\n",
 		Reports, folder(i.Project), folder(i.Version), Command(p.r))
 }
 
