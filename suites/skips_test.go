@@ -69,6 +69,7 @@ func TestSkips(t *testing.T) {
 			_, skip := behaviour.Fit(b, haproxy)
 			return skip
 		}},
+		{"a gateway of TCP on kind", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, &mute, true, true) }},
 		{"a cluster of others", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, nil, false, false) }},
 	} {
 		var reasons []string

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -44,5 +46,34 @@ func TestUnselected(t *testing.T) {
 	got := unselected([]v1alpha1.Behaviour{{ID: "a.told"}})
 	if want := (v1alpha1.Unselected{ID: "pod.left", Level: spec.Should, Profile: spec.App}); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// What a report's profiles follow from is written when it is judged: whose each behaviour
+// is, the kind of a skip, and what was not asked for; of a matrix, nothing of the kind.
+func TestFillWritesWhatIsStated(t *testing.T) {
+	was := registry
+	defer func() { registry = was }()
+	registry = []Behaviour{
+		{ID: "pod.skipped", Level: spec.Must, Profile: spec.App}, {ID: "a.left", Level: spec.Must, Profile: spec.Gateway},
+	}
+	run := Run{Skipped: map[string]Skip{"pod.skipped": Because(spec.Unclaimed, "it claims no TCP")}}
+	var report v1alpha1.ConformanceReport
+	if err := (&judgement{}).fill(&report, run); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.Behaviour{ID: "pod.skipped", Level: spec.Must, Profile: spec.App, Verdict: spec.Skipped, Reason: "it claims no TCP", Skip: spec.Unclaimed}
+	if d := cmp.Diff([]v1alpha1.Behaviour{want}, report.Behaviours); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]v1alpha1.Unselected{{ID: "a.left", Level: spec.Must, Profile: spec.Gateway}}, report.Unselected); d != "" {
+		t.Error(d)
+	}
+	if len(report.Profiles) != 3 {
+		t.Errorf("%+v", report.Profiles)
+	}
+	run.Matrix = Diagonal
+	if err := (&judgement{}).fill(&report, run); err != nil || report.Unselected != nil || report.Profiles != nil {
+		t.Errorf("%v, %+v, %+v", err, report.Unselected, report.Profiles)
 	}
 }

@@ -110,8 +110,8 @@ func TestFitOfAVendor(t *testing.T) {
 	bare := *sys
 	bare.Health.LB = nil
 	s = &Stage{cfg: Config{System: &bare}}
-	if _, skip := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(skip.Why, "health.lb") {
-		t.Errorf("without health.lb: %q", skip.Why)
+	if _, skip := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(skip.Why, "health.lb") || skip.Kind != spec.Unclaimed {
+		t.Errorf("without health.lb: %+v", skip)
 	}
 	intruded := behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.IntrudeOnOne, Needs: []spec.Feature{spec.Admin}}
 	if _, skip := s.Fit(intruded); skip.Why != "" {
