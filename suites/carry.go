@@ -27,9 +27,9 @@ func (c Config) lacks(b behaviour.Behaviour) string {
 	case StageHost:
 		return host.Lacks(b)
 	case StageKind:
-		return cluster.Lacks(b, c.System, true, bridged())
+		return cluster.Lacks(b, c.System, true, bridged()).Why
 	case StageCluster:
-		return cluster.Lacks(b, c.System, false, false)
+		return cluster.Lacks(b, c.System, false, false).Why
 	}
 	return ""
 }

@@ -20,13 +20,13 @@ type carrying struct {
 	gate *system.System // the reference's
 }
 
-func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
+func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	sys := c.sys
 	if sys == nil && b.Topology.Role == system.Gateway {
 		sys = c.gate
 	}
-	if why := cluster.Lacks(b, c.sys, true, true); why != "" || sys == nil {
-		return b, why
+	if skip := cluster.Lacks(b, c.sys, true, true); skip.Why != "" || sys == nil {
+		return b, skip
 	}
 	return behaviour.Fit(b, sys)
 }
@@ -90,9 +90,9 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 				}
 			}
 			for _, b := range behaviour.Catalogue() {
-				if fit, why := stage.Fit(b); why == "" && in[b.ID] != 1 && b.ID != "pod.abrupt-death" {
+				if fit, skip := stage.Fit(b); skip.Why == "" && in[b.ID] != 1 && b.ID != "pod.abrupt-death" {
 					t.Errorf("%s is recorded %d times", b.ID, in[b.ID])
-				} else if why == "" {
+				} else if skip.Why == "" {
 					for _, p := range fit.Traffic {
 						if p.Sights() && p.Takes == 0 && !control[string(fit.Topology.Role)+p.Flow.String()] {
 							t.Errorf("no control of its role has stream %s of %s", p.Flow.String(), b.ID)

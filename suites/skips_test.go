@@ -35,50 +35,52 @@ func TestSkips(t *testing.T) {
 	app.Roles, app.Admin, app.Terminate = []system.Role{system.App}, nil, []system.Step{{Signal: "TERM"}}
 	mute := *app
 	mute.Roles, mute.Features, mute.Ports = []system.Role{system.Gateway}, []spec.Feature{spec.TCP}, map[string]int{"tcp": 0}
-	fits := func(sys *system.System, lacks func(behaviour.Behaviour) string) func(behaviour.Behaviour) string {
-		return func(b behaviour.Behaviour) string {
+	fits := func(sys *system.System, lacks func(behaviour.Behaviour) string) func(behaviour.Behaviour) behaviour.Skip {
+		return func(b behaviour.Behaviour) behaviour.Skip {
 			if why := lacks(b); why != "" {
-				return why
+				return behaviour.Because(spec.Uncarried, why)
 			}
 			for _, need := range b.Needs {
 				if need == spec.Services {
 					continue
 				}
 				if why := sys.Lacks(need); why != "" {
-					return why
+					return behaviour.Because(spec.Unclaimed, why)
 				}
 			}
-			_, why := behaviour.Fit(b, sys)
-			return why
+			_, skip := behaviour.Fit(b, sys)
+			return skip
 		}
 	}
-	onKind := func(b behaviour.Behaviour) string { return cluster.Lacks(b, haproxy, true, true) }
+	onKind := func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, haproxy, true, true) }
 	var got strings.Builder
 	for _, c := range []struct {
 		name string
-		of   func(behaviour.Behaviour) string
+		of   func(behaviour.Behaviour) behaviour.Skip
 	}{
 		{"haproxy on a host", fits(haproxy, host.Lacks)},
 		{"an app of HTTP/1.1 on a host", fits(app, host.Lacks)},
 		{"a gateway of TCP on a host", fits(&mute, host.Lacks)},
-		{"no system on kind", func(b behaviour.Behaviour) string { return cluster.Lacks(b, nil, true, true) }},
-		{"haproxy on kind", func(b behaviour.Behaviour) string {
-			if why := onKind(b); why != "" {
-				return why
+		{"no system on kind", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, nil, true, true) }},
+		{"haproxy on kind", func(b behaviour.Behaviour) behaviour.Skip {
+			if skip := onKind(b); skip.Why != "" {
+				return skip
 			}
-			_, why := behaviour.Fit(b, haproxy)
-			return why
+			_, skip := behaviour.Fit(b, haproxy)
+			return skip
 		}},
-		{"a cluster of others", func(b behaviour.Behaviour) string { return cluster.Lacks(b, nil, false, false) }},
+		{"a gateway of TCP on kind", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, &mute, true, true) }},
+		{"a cluster of others", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, nil, false, false) }},
 	} {
 		var reasons []string
 		ids := map[string][]string{}
 		for _, b := range behaviour.Catalogue() {
-			why := c.of(b)
-			if why == "" {
+			skip := c.of(b)
+			if skip.Why == "" {
 				continue
 			}
-			if !advice.MatchString(why) {
+			why := string(skip.Kind) + ": " + skip.Why
+			if !advice.MatchString(skip.Why) {
 				t.Errorf("%s, %s: it does not say what to do: %s", c.name, b.ID, why)
 			}
 			if len(ids[why]) == 0 {

@@ -193,6 +193,9 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 		if err == nil && c.Stage == StageKind {
 			err = c.System.Installable()
 		}
+		if err == nil {
+			err = behaviour.Deviations(c.System)
+		}
 		if err != nil {
 			bugs = append(bugs, fmt.Errorf("the system under test can't be used as it is:\n%w", err))
 		}
@@ -224,7 +227,8 @@ func Execute(ctx context.Context, cfg Config) (*v1alpha1.ConformanceReport, erro
 }
 
 // Run is the entry of a vendor's test: one spec for each behaviour, judged as
-// Execute does. Verdicts other than Pass and Skipped fail t. What Ginkgo's own flags
+// Execute does. Verdicts other than Pass and Skipped, and failures that are no known
+// deviations, fail t. What Ginkgo's own flags
 // filter out is not recorded.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
@@ -455,7 +459,23 @@ func skeleton(cfg Config, fault spec.Fault) v1alpha1.ConformanceReport {
 		P: v1alpha1.Duration(cfg.P), Lag: v1alpha1.Duration(cfg.Lag), Profile: cfg.Profile, Labels: cfg.Labels, Selected: cfg.Behaviours,
 		Fault: fault, Isolate: cfg.Isolate, Strict: cfg.Strict,
 	}
+	if cfg.System != nil {
+		r.Settings.System = cfg.System.Metadata.Name
+	}
+	r.Deviations = deviations(cfg)
 	return r
+}
+
+// deviations are the known ones of what is tested, as a report has them.
+func deviations(cfg Config) []v1alpha1.Deviation {
+	if cfg.System == nil {
+		return nil
+	}
+	var out []v1alpha1.Deviation
+	for _, d := range cfg.System.Deviations {
+		out = append(out, v1alpha1.Deviation{Behaviour: d.Behaviour, Reason: d.Reason, Link: d.Link})
+	}
+	return out
 }
 
 // session is one run in Ginkgo's hands.
@@ -499,8 +519,8 @@ func labels(b behaviour.Behaviour, stage string) ginkgo.Labels {
 
 // judge is the body of a spec.
 func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
-	if why := s.recorder.Skipped()[b.ID]; why != "" {
-		ginkgo.Skip(why)
+	if skip := s.recorder.Skipped()[b.ID]; skip.Why != "" {
+		ginkgo.Skip(skip.Why)
 	}
 	done := s.recorder.Done(b.ID)
 	select {
@@ -519,17 +539,34 @@ func (s *session) judge(ctx ginkgo.SpecContext, b behaviour.Behaviour) {
 	for _, f := range verdict.Findings {
 		ginkgo.AddReportEntry(f.Check, f.Actual, types.ReportEntryVisibilityFailureOrVerbose)
 	}
-	switch verdict.Verdict {
+	switch state, why := outcome(verdict, deviations(s.cfg), s.cfg.Strict); state {
+	case types.SpecStateSkipped:
+		ginkgo.Skip(why)
+	case types.SpecStateFailed:
+		ginkgo.Fail(why)
+	}
+}
+
+// outcome is how a verdict ends its spec, and what JUnit says of it.
+func outcome(b v1alpha1.Behaviour, known []v1alpha1.Deviation, strict bool) (types.SpecState, string) {
+	switch b.Verdict {
 	case spec.Pass:
+		return types.SpecStatePassed, ""
 	case spec.Skipped:
-		ginkgo.Skip(verdict.Reason)
+		return types.SpecStateSkipped, b.Reason
 	case spec.Fail:
-		if b.Level == spec.May || (b.Level == spec.Should && !s.cfg.Strict) {
-			return // a warning: the report has it
+		for _, d := range known {
+			if d.Behaviour == b.ID {
+				// JUnit has no word for it: it shall be read there, and break no build.
+				return types.SpecStateSkipped, fmt.Sprintf("Fail, a known deviation: %s\n%s", d, failure(b))
+			}
 		}
-		ginkgo.Fail(failure(verdict))
+		if b.Level == spec.May || (b.Level == spec.Should && !strict) {
+			return types.SpecStatePassed, "" // a warning: the report has it
+		}
+		return types.SpecStateFailed, failure(b)
 	default:
-		ginkgo.Fail(fmt.Sprintf("%s: %s", verdict.Verdict, verdict.Reason))
+		return types.SpecStateFailed, fmt.Sprintf("%s: %s", b.Verdict, b.Reason)
 	}
 }
 

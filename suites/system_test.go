@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -85,7 +86,9 @@ func TestSystemOfGo(t *testing.T) {
 // idle is a stage on which nothing is recorded.
 type idle struct{ behaviour.Stage }
 
-func (idle) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) { return b, "" }
+func (idle) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
+	return b, behaviour.Skip{}
+}
 
 // What was tested lies beside the report, as soon as a stage stands, and without the values of
 // its environment.
@@ -179,5 +182,30 @@ func TestUnsoundSystemsOfGo(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Known deviations reach the report, with the system's name; one that names no rule is
+// refused before anything is started, also of a system that no file described.
+func TestDeviationsOfASystem(t *testing.T) {
+	sys := inGo()
+	sys.Deviations = []system.Deviation{{Behaviour: "pod.inflight-completes", Reason: "so", Link: "https://example.com/1"}}
+	cfg := Config{Stage: StageHost, System: sys, Out: t.TempDir()}.withDefaults()
+	if _, _, err := cfg.validate(); err != nil {
+		t.Fatal(err)
+	}
+	r := skeleton(cfg, "")
+	want := []v1alpha1.Deviation{{Behaviour: "pod.inflight-completes", Reason: "so", Link: "https://example.com/1"}}
+	if d := cmp.Diff(want, r.Deviations); d != "" || r.Settings.System != sys.Metadata.Name {
+		t.Errorf("%q %s", r.Settings.System, d)
+	}
+	sys.Deviations[0].Behaviour = "pod.inflight"
+	var usage *UsageError
+	if _, _, err := cfg.validate(); !errors.As(err, &usage) || !strings.Contains(err.Error(), `deviations[0].behaviour: no behaviour is called "pod.inflight"`) {
+		t.Errorf("%v", err)
+	}
+	sys.Deviations[0] = system.Deviation{Behaviour: "pod.inflight-completes"}
+	if _, _, err := cfg.validate(); err == nil || !strings.Contains(err.Error(), "deviations[0].reason: it is empty") {
+		t.Errorf("%v", err)
 	}
 }

@@ -29,11 +29,7 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport) error {
 		b.WriteString("\n| verdict | level | behaviour | in short |\n|---|---|---|---|\n")
 		for i := range r.Behaviours {
 			x := &r.Behaviours[i]
-			word := x.Verdict.String()
-			if x.Warning {
-				word = "Warning"
-			}
-			fmt.Fprintf(&b, "| %s %s | %s | `%s` | %s |\n", icons[x.Verdict], word, x.Level, x.Name(), Escape(x.Line()))
+			fmt.Fprintf(&b, "| %s %s | %s | `%s` | %s |\n", icons[x.Verdict], text.Word(x), x.Level, x.Name(), Escape(x.Line()))
 		}
 	}
 	for i := range r.Behaviours {
@@ -46,6 +42,9 @@ func Write(w io.Writer, r *v1alpha1.ConformanceReport) error {
 		if c.Verdict != spec.Pass && c.Verdict != spec.Skipped {
 			fmt.Fprintf(&b, "\n- Control %s %s: %s. %s\n", Escape(c.Name), Escape(c.Client), c.Verdict, Escape(c.Reason))
 		}
+	}
+	for _, d := range r.Outlived() {
+		fmt.Fprintf(&b, "\n- Known: %s\n", Escape(text.Outlived(d)))
 	}
 	for _, e := range r.Errors {
 		fmt.Fprintf(&b, "\n- Error: %s\n", Escape(e))
@@ -61,6 +60,9 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 	fmt.Fprintf(b, "## %s Lastcall: %s\n\n%d passed, %d failed", icons[r.Verdict], r.Verdict, s.Passed, s.Failed)
 	if s.Warnings > 0 {
 		fmt.Fprintf(b, " (%d only as a warning)", s.Warnings)
+	}
+	if s.Known > 0 {
+		fmt.Fprintf(b, " (%d known)", s.Known)
 	}
 	fmt.Fprintf(b, ", %d inconclusive, %d error, %d skipped.\n\n", s.Inconclusive, s.Errors, s.Skipped)
 	e := r.Environment
@@ -86,6 +88,9 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 		about = append(about, "took "+r.Metadata.Took.D().Round(time.Second).String())
 	}
 	fmt.Fprintf(b, "%s.\n", Escape(strings.Join(about, ", ")))
+	if line := text.Profiles(r); line != "" {
+		fmt.Fprintf(b, "\nProfiles: %s.\n", Escape(line))
+	}
 	if line := text.Suspects(r); line != "" {
 		fmt.Fprintf(b, "\n**%s.**\n", Escape(line))
 	}
@@ -145,6 +150,9 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 		if s != "" {
 			fmt.Fprintf(b, "- %s: %s\n", label, Escape(s))
 		}
+	}
+	if x.Known != nil {
+		line("Known deviation", x.Known.String())
 	}
 	for _, r := range x.Refs {
 		line("Rule", fmt.Sprintf("%s: %q", text.Basis(r), r.Quote))

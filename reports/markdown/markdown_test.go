@@ -79,3 +79,27 @@ func TestSuspects(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
 }
+
+// A page says of a known deviation what a terminal does.
+func TestKnownDeviations(t *testing.T) {
+	r := &v1alpha1.ConformanceReport{
+		Behaviours: []v1alpha1.Behaviour{
+			{ID: "a.known", Level: spec.Must, Profile: spec.Gateway, Verdict: spec.Fail, Recorded: true},
+			{ID: "a.passed", Level: spec.Must, Profile: spec.Gateway, Verdict: spec.Pass, Recorded: true},
+		},
+		Deviations: []v1alpha1.Deviation{{Behaviour: "a.known", Reason: "by design", Link: "https://example.com/1"}, {Behaviour: "a.passed", Reason: "it did not"}},
+	}
+	r.Conclude()
+	var b bytes.Buffer
+	if err := markdown.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| ❌ Fail, known | MUST | `a.known` |", "1 failed (1 known)", "- Known deviation: by design (https://example.com/1)",
+		"- Known: a.passed is listed as a known deviation, and it passed", "Profiles: app unjudged",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -242,14 +242,23 @@ func (p *page) table() {
 	fmt.Fprintf(t, "%s\tLEVEL\tBEHAVIOUR\tIN SHORT\n", p.paint(bold, "VERDICT"))
 	for i := range p.r.Behaviours {
 		b := &p.r.Behaviours[i]
-		word := b.Verdict.String()
-		if b.Warning {
-			word = "Warning"
-		}
+		word := Word(b)
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.paint(colourOf(b.Verdict), word), b.Level, b.Name(), short(b))
 	}
 	t.Flush()
 	p.f("\n")
+}
+
+// Word is what became of a behaviour, as tables have it.
+func Word(b *v1alpha1.Behaviour) string {
+	word := b.Verdict.String()
+	if b.Warning {
+		word = "Warning"
+	}
+	if b.Known != nil {
+		word += ", known"
+	}
+	return word
 }
 
 // short is a behaviour's row in the table, at most 72 runes.
@@ -262,15 +271,15 @@ func short(b *v1alpha1.Behaviour) string {
 }
 
 func (p *page) title(b *v1alpha1.Behaviour) {
-	word := strings.ToUpper(b.Verdict.String())
-	if b.Warning {
-		word = "WARNING"
-	}
+	word := strings.ToUpper(Word(b))
 	p.f("%s\n", p.paint(colourOf(b.Verdict), fmt.Sprintf("--- %s %s (%s)", word, b.Name(), b.Level)))
 }
 
 func (p *page) failure(b *v1alpha1.Behaviour) {
 	p.title(b)
+	if b.Known != nil {
+		p.field("Known", b.Known.String())
+	}
 	p.field("Rule", b.Title)
 	for _, ref := range b.Refs {
 		p.field("", fmt.Sprintf("%s: %q", Basis(ref), ref.Quote))
@@ -776,16 +785,25 @@ func (p *page) verdict() {
 	for _, e := range r.Errors {
 		p.wrap(p.paint(yellow, "Error")+": ", e)
 	}
+	for _, d := range r.Outlived() {
+		p.wrap(p.paint(yellow, "Known")+": ", Outlived(d))
+	}
 	s := r.Summary
 	p.f("%s: %d passed, %d failed", p.paint(colourOf(r.Verdict), strings.ToUpper(r.Verdict.String())), s.Passed, s.Failed)
 	if s.Warnings > 0 {
 		p.f(" (%s)", count(s.Warnings, "only a warning"))
+	}
+	if s.Known > 0 {
+		p.f(" (%s known)", thousands(s.Known))
 	}
 	p.f(", %d inconclusive, %d error, %d skipped", s.Inconclusive, s.Errors, s.Skipped)
 	if n := len(r.Errors); n > 0 {
 		p.f(", %s of the run itself", count(n, "error"))
 	}
 	p.f(" (exit code %d)\n", r.ExitCode)
+	if line := Profiles(r); line != "" {
+		p.f("Profiles: %s\n", line)
+	}
 	if p.o.Dir != "" {
 		p.f("Report: %s\n", filepath.Join(p.o.Dir, v1alpha1.File))
 		p.f("To judge the recordings again, with no cluster: lastcall report rejudge %s\n", p.o.Dir)

@@ -23,6 +23,31 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden renders each testdata/*.yaml and compares it with the .txt.
+// A known deviation is a failure that says so, with its reason, and one that passed is told.
+func TestKnownDeviations(t *testing.T) {
+	r := &v1alpha1.ConformanceReport{
+		Behaviours: []v1alpha1.Behaviour{
+			{ID: "a.known", Level: spec.Must, Profile: spec.Gateway, Verdict: spec.Fail, Recorded: true},
+			{ID: "a.passed", Level: spec.Must, Profile: spec.Gateway, Verdict: spec.Pass, Recorded: true},
+		},
+		Deviations: []v1alpha1.Deviation{{Behaviour: "a.known", Reason: "by design", Link: "https://example.com/1"}, {Behaviour: "a.passed", Reason: "it did not"}},
+	}
+	r.Conclude()
+	var b bytes.Buffer
+	if err := text.Write(&b, r, text.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Fail, known", "--- FAIL, KNOWN a.known (MUST)", "Known:     by design (https://example.com/1)",
+		"Known: a.passed is listed as a known deviation, and it passed: remove it", "FAIL: 1 passed, 1 failed (1 known)", "(exit code 0)",
+		"gateway nonconformant (1 of 2 MUSTs passed)",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {

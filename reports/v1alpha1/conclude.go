@@ -12,7 +12,7 @@ const (
 	ExitInconclusive = 3
 )
 
-// Conclude computes the warnings, the summary, the verdict and the exit code
+// Conclude computes the warnings, the profiles, the summary, the verdict and the exit code
 // from the behaviours, controls and errors. A run and its rejudgement both end
 // here, so that they can't differ.
 //
@@ -20,13 +20,17 @@ const (
 // control that failed is the suite's own blindness, so it counts as an Error
 // and never as the system's failure. A run in which nothing was shown to pass
 // is Inconclusive.
+//
+// A known deviation fails as any other, and so does the run. It is left out of
+// the exit code alone, so that a vendor's CI hears of what is new.
 func (r *ConformanceReport) Conclude() {
 	r.Summary = Summary{}
-	verdict, shown := spec.Skipped, false
+	verdict, shown, known := spec.Skipped, false, false
 	for i := range r.Behaviours {
 		b := &r.Behaviours[i]
 		decides := b.Level == spec.Must || b.Level == spec.Control || (b.Level == spec.Should && r.Settings.Strict)
 		b.Warning = b.Verdict == spec.Fail && b.Level == spec.Should && !decides
+		b.Known = r.known(b)
 		r.Summary.add(b)
 		// A control shows something about the suite, and nothing of the system.
 		shown = shown || b.Level != spec.Control && (b.Verdict == spec.Pass || b.Verdict == spec.Fail)
@@ -34,6 +38,8 @@ func (r *ConformanceReport) Conclude() {
 		case !decides:
 		case b.Level == spec.Control && b.Verdict == spec.Fail:
 			verdict = spec.Worse(verdict, spec.Error)
+		case b.Known != nil:
+			known = true
 		default:
 			verdict = spec.Worse(verdict, b.Verdict)
 		}
@@ -67,7 +73,11 @@ func (r *ConformanceReport) Conclude() {
 	case !shown:
 		verdict = spec.Worse(verdict, spec.Inconclusive)
 	}
+	r.Profiles = r.profiles()
 	r.Verdict = verdict
+	if known {
+		r.Verdict = spec.Worse(verdict, spec.Fail)
+	}
 	switch verdict {
 	case spec.Pass:
 		r.ExitCode = ExitPass
@@ -93,5 +103,8 @@ func (s *Summary) add(b *Behaviour) {
 	}
 	if b.Warning {
 		s.Warnings++
+	}
+	if b.Known != nil {
+		s.Known++
 	}
 }

@@ -18,6 +18,7 @@ func TestConclude(t *testing.T) {
 	tests := []struct {
 		name     string
 		in       []b
+		known    []string
 		controls []v1alpha1.Control
 		errors   []string
 		strict   bool
@@ -41,11 +42,25 @@ func TestConclude(t *testing.T) {
 		{name: "a failed control", in: []b{must(spec.Pass)}, controls: []v1alpha1.Control{{Verdict: spec.Fail}}, want: spec.Error, exit: 3},
 		{name: "the run broke", in: []b{must(spec.Pass)}, errors: []string{"egress guard"}, want: spec.Error, exit: 3},
 		{name: "the run broke after a failure", in: []b{must(spec.Fail)}, errors: []string{"egress guard"}, want: spec.Fail, exit: 1},
+
+		{name: "a known deviation fails, and the exit code is another's", in: []b{must(spec.Pass), {ID: "k", Level: spec.Must, Verdict: spec.Fail}}, known: []string{"k"}, want: spec.Fail, exit: 0},
+		{name: "nothing but a known deviation", in: []b{must(spec.Fail)}, known: []string{"m"}, want: spec.Fail, exit: 0},
+		{name: "a known deviation beside a new one", in: []b{must(spec.Fail), {ID: "k", Level: spec.Must, Verdict: spec.Fail}}, known: []string{"k"}, want: spec.Fail, exit: 1},
+		{name: "a known deviation beside what was not shown", in: []b{must(spec.Inconclusive), {ID: "k", Level: spec.Must, Verdict: spec.Fail}}, known: []string{"k"}, want: spec.Fail, exit: 3},
+		{name: "a known deviation of a run that broke", in: []b{must(spec.Fail)}, known: []string{"m"}, errors: []string{"egress guard"}, want: spec.Fail, exit: 3},
+		{name: "a known deviation that was not shown", in: []b{must(spec.Inconclusive)}, known: []string{"m"}, want: spec.Inconclusive, exit: 3},
+		{name: "a known deviation that passed", in: []b{must(spec.Pass)}, known: []string{"m"}, want: spec.Pass, exit: 0},
+		{name: "a known SHOULD is a warning still", in: []b{must(spec.Pass), should(spec.Fail)}, known: []string{"s"}, want: spec.Pass, exit: 0, warnings: 1},
+		{name: "a known SHOULD of a strict run", in: []b{must(spec.Pass), should(spec.Fail)}, known: []string{"s"}, strict: true, want: spec.Fail, exit: 0},
+		{name: "a control is nobody's deviation", in: []b{must(spec.Pass), ctl(spec.Fail)}, known: []string{"c"}, want: spec.Error, exit: 3},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			r := v1alpha1.ConformanceReport{Behaviours: tc.in, Controls: tc.controls, Errors: tc.errors}
 			r.Settings.Strict = tc.strict
+			for _, id := range tc.known {
+				r.Deviations = append(r.Deviations, v1alpha1.Deviation{Behaviour: id, Reason: "so"})
+			}
 			r.Conclude()
 			r.Conclude() // a second time changes nothing
 			if r.Verdict != tc.want || r.ExitCode != tc.exit || r.Summary.Warnings != tc.warnings {

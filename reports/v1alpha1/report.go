@@ -51,6 +51,10 @@ type ConformanceReport struct {
 	Egress     *Egress     `json:"egress,omitempty"`
 	Scenarios  []Scenario  `json:"scenarios,omitempty"`
 	Behaviours []Behaviour `json:"behaviours,omitempty"`
+	// Unselected are the behaviours of the catalogue that the run was not asked for.
+	Unselected []Unselected `json:"unselected,omitempty"`
+	// Deviations are the known ones, as the system's file lists them.
+	Deviations []Deviation `json:"deviations,omitempty"`
 	Controls   []Control   `json:"controls,omitempty"`
 	// Matrix is the kill matrix, in a run that proves the suite itself.
 	Matrix *Matrix `json:"matrix,omitempty"`
@@ -58,7 +62,8 @@ type ConformanceReport struct {
 	Timing *Timing `json:"timing,omitempty"`
 	// Errors are what went wrong with the run as a whole.
 	Errors []string `json:"errors,omitempty"`
-	// Summary, Verdict and ExitCode follow from the rest: see Conclude.
+	// Profiles, Summary, Verdict and ExitCode follow from the rest: see Conclude.
+	Profiles []Profile    `json:"profiles,omitempty"`
 	Summary  Summary      `json:"summary"`
 	Verdict  spec.Verdict `json:"verdict"`
 	ExitCode int          `json:"exitCode"`
@@ -143,6 +148,8 @@ type Settings struct {
 	// Lag is how long the host stage's own service network takes to follow an
 	// endpoint: what propagation is on a cluster.
 	Lag Duration `json:"lag,omitempty"`
+	// System is the name of the system's file; empty: the suite's reference was tested.
+	System string `json:"system,omitempty"`
 	// Profile is the size of the run: ci or full.
 	Profile string   `json:"profile,omitempty"`
 	Labels  []string `json:"labels,omitempty"`
@@ -478,14 +485,21 @@ type Behaviour struct {
 	Variant string     `json:"variant,omitempty"`
 	Title   string     `json:"title"`
 	Level   spec.Level `json:"level"`
-	Refs    []spec.Ref `json:"refs,omitempty"`
+	// Profile is which one it counts for.
+	Profile spec.Profile `json:"profile,omitempty"`
+	Refs    []spec.Ref   `json:"refs,omitempty"`
 
 	Verdict spec.Verdict `json:"verdict"`
 	// Warning: it failed, at a level where that does not fail the run.
-	Warning  bool     `json:"warning,omitempty"`
-	Findings Findings `json:"findings,omitempty"`
+	Warning bool `json:"warning,omitempty"`
+	// Known: it failed, and the system's file lists that as a known deviation. It does
+	// not change the exit code.
+	Known    *Deviation `json:"known,omitempty"`
+	Findings Findings   `json:"findings,omitempty"`
 	// Reason is why it is Inconclusive, Error or Skipped.
 	Reason string `json:"reason,omitempty"`
+	// Skip is the kind of the reason for which it was skipped.
+	Skip spec.SkipKind `json:"skip,omitempty"`
 	// Scenario names the recording; Recorded says whether there is one.
 	Scenario string `json:"scenario,omitempty"`
 	Recorded bool   `json:"recorded"`
@@ -533,7 +547,7 @@ type Control struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Summary counts the behaviours by verdict. Warnings are among Failed.
+// Summary counts the behaviours by verdict. Warnings and Known are among Failed.
 type Summary struct {
 	Passed       int `json:"passed"`
 	Failed       int `json:"failed"`
@@ -541,4 +555,5 @@ type Summary struct {
 	Errors       int `json:"errors"`
 	Skipped      int `json:"skipped"`
 	Warnings     int `json:"warnings"`
+	Known        int `json:"known,omitempty"`
 }

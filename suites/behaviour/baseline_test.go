@@ -106,8 +106,8 @@ func TestEachBehaviourAloneHasABaseline(t *testing.T) {
 			if slices.ContainsFunc(b.Needs, func(f spec.Feature) bool { return slices.Contains(system.Features(), f) && !sys.Claims(f) }) {
 				continue
 			}
-			fitted, why := behaviour.Fit(b, sys)
-			if why != "" || len(fitted.Traffic) == 0 {
+			fitted, skip := behaviour.Fit(b, sys)
+			if skip.Why != "" || len(fitted.Traffic) == 0 {
 				continue
 			}
 			alone(fitted, fmt.Sprintf("a system that claims %v", sys.Features))
@@ -121,7 +121,7 @@ func TestWholeRunsKeepTheirBaseline(t *testing.T) {
 	sys := claiming(t, system.Features())
 	var fitted []behaviour.Behaviour
 	for _, b := range behaviour.Catalogue() {
-		if f, why := behaviour.Fit(b, sys); why == "" {
+		if f, skip := behaviour.Fit(b, sys); skip.Why == "" {
 			fitted = append(fitted, f)
 		}
 	}
@@ -143,9 +143,9 @@ func TestFitWithoutATimeout(t *testing.T) {
 	sys.Drain.Timeout = system.NoTimeout
 	for _, id := range []string{"gateway.timer-order", "tcp.cut-is-visible", "h2.deadline"} {
 		b, _ := behaviour.Find(id)
-		fitted, why := behaviour.Fit(b, sys)
-		if why != "" {
-			t.Errorf("%s: %s", id, why)
+		fitted, skip := behaviour.Fit(b, sys)
+		if skip.Why != "" {
+			t.Errorf("%s: %s", id, skip.Why)
 		}
 		longest := time.Duration(0)
 		for _, p := range fitted.Traffic {

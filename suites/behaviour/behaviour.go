@@ -201,6 +201,9 @@ func Validate(all []Behaviour) error {
 				bug("%s is empty", name)
 			}
 		}
+		if want := spec.ProfileOf(b.ID); b.Profile != want {
+			bug("the profile is %q, and its area belongs to %q", b.Profile, want)
+		}
 		if len(b.Refs) == 0 {
 			bug("no reference: name the norm, or say \"project\"")
 		}

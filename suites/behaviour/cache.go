@@ -189,7 +189,7 @@ func (c Cache) forget(j *judgement, report *v1alpha1.ConformanceReport) error {
 type keptStage struct{ env v1alpha1.Environment }
 
 // Fit implements Stage.
-func (keptStage) Fit(b Behaviour) (Behaviour, string) { return b, "" }
+func (keptStage) Fit(b Behaviour) (Behaviour, Skip) { return b, Skip{} }
 
 // Describe implements Stage: it is the cluster that stood then.
 func (k keptStage) Describe(context.Context) (v1alpha1.Environment, error) { return k.env, nil }

@@ -17,19 +17,20 @@ import (
 // Fit is a behaviour with the times of a vendor's system, where that is ended, and
 // without the traffic that it does not claim to take; or it says why the system
 // can't be put to it. The reference's times are those of the behaviour.
-func Fit(b Behaviour, sys *system.System) (Behaviour, string) {
-	if why := unfit(b, sys); why != "" {
-		return b, why
+func Fit(b Behaviour, sys *system.System) (Behaviour, Skip) {
+	if skip := OfAnotherRole(b, sys); skip.Why != "" {
+		return b, skip
 	}
-	return fit(b, sys), ""
+	if why := unfit(b, sys); why != "" {
+		return b, Because(spec.Uncarried, why)
+	}
+	return fit(b, sys), Skip{}
 }
 
 // unfit says why a vendor's system can't be put to a behaviour.
 func unfit(b Behaviour, sys *system.System) string {
 	t := b.Topology
 	switch first := sys.Terminate[0]; {
-	case OfAnotherRole(b, sys) != "":
-		return OfAnotherRole(b, sys)
 	case t.Deadline > t.Grace || t.Hook > 0:
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
@@ -41,11 +42,11 @@ func unfit(b Behaviour, sys *system.System) string {
 }
 
 // OfAnotherRole says that a behaviour is about what a system is not.
-func OfAnotherRole(b Behaviour, sys *system.System) string {
+func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 	if r := b.Topology.Role; r != "" && !slices.Contains(sys.Roles, r) {
-		return fmt.Sprintf("it is about a %s, and %s is none by its roles: if it passes requests on to backends, write roles: [%s]", r, sys.Metadata.Name, r)
+		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it passes requests on to backends, write roles: [%s]", r, sys.Metadata.Name, r))
 	}
-	return ""
+	return Skip{}
 }
 
 // heldLonger is by how much a connection that is held outlasts a vendor's drain:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The files that stand beside the raw histories, so that a verdict can be
@@ -35,7 +36,32 @@ type Run struct {
 	// Matrix says that the plan breaks each scenario by a fault of its own.
 	Matrix Matrix `json:"matrix,omitempty"`
 	// Skipped are selected behaviours that the stage can't carry, by reason.
-	Skipped map[string]string `json:"skipped,omitempty"`
+	Skipped map[string]Skip `json:"skipped,omitempty"`
+}
+
+// Skip is why a behaviour is not recorded: the kind of reason, for what counts
+// them, and the reason, for people. The zero value: it is recorded.
+type Skip struct {
+	Kind spec.SkipKind `json:"kind,omitempty"`
+	Why  string        `json:"why"`
+}
+
+// UnmarshalJSON reads what this version writes, and the plain reason that
+// earlier ones wrote.
+func (s *Skip) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &s.Why)
+	}
+	type plain Skip
+	return json.Unmarshal(b, (*plain)(s))
+}
+
+// Because is a Skip; the zero value where there is no reason.
+func Because(kind spec.SkipKind, why string) Skip {
+	if why == "" {
+		return Skip{}
+	}
+	return Skip{Kind: kind, Why: why}
 }
 
 // The formats of a recording: what one has that earlier ones lack is not missed in

@@ -402,7 +402,7 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 	out.Verdict = verdict
 	switch why := r.scarce(); {
 	case verdict == spec.Skipped:
-		out.Reason = out.Findings[0].Actual
+		out.Reason, out.Skip = out.Findings[0].Actual, spec.Moot
 	case verdict == spec.Inconclusive && why != "":
 		out.Reason = why + "; " + out.Reason
 	}
@@ -494,7 +494,7 @@ func (r recording) cutShort() bool {
 func entry(b Behaviour) v1alpha1.Behaviour {
 	return v1alpha1.Behaviour{
 		ID: b.ID, Title: b.Title, Level: b.Level, Refs: b.Refs,
-		Why: b.Why, Causes: b.Causes, Fix: b.Fix,
+		Profile: b.Profile, Why: b.Why, Causes: b.Causes, Fix: b.Fix,
 	}
 }
 
@@ -547,6 +547,19 @@ func merged(all []v1alpha1.Behaviour) []v1alpha1.Behaviour {
 	return out
 }
 
+// unselected are the rules of the catalogue that a report has no word on: without
+// them it would look as if those that it has were all.
+func unselected(told []v1alpha1.Behaviour) []v1alpha1.Unselected {
+	var out []v1alpha1.Unselected
+	for _, b := range Catalogue() {
+		has := slices.ContainsFunc(told, func(t v1alpha1.Behaviour) bool { return t.ID == b.ID })
+		if !has && b.Level != spec.Control {
+			out = append(out, v1alpha1.Unselected{ID: b.ID, Level: b.Level, Profile: b.Profile})
+		}
+	}
+	return out
+}
+
 // fill writes verdicts and evidence into a report.
 func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	blind := j.blind()
@@ -558,9 +571,13 @@ func (j *judgement) fill(report *v1alpha1.ConformanceReport, run Run) error {
 	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
 		if b, ok := Find(id); ok {
 			e := entry(b)
-			e.Verdict, e.Reason = spec.Skipped, run.Skipped[id]
+			e.Verdict, e.Reason, e.Skip = spec.Skipped, run.Skipped[id].Why, run.Skipped[id].Kind
 			report.Behaviours = append(report.Behaviours, e)
 		}
+	}
+	report.Unselected = nil
+	if run.Matrix == NoMatrix {
+		report.Unselected = unselected(report.Behaviours)
 	}
 	report.Scenarios, report.Controls = nil, nil
 	var spread []time.Duration

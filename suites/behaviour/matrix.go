@@ -70,7 +70,7 @@ func (j *judgement) matrix(run Run, blind blindness) (*v1alpha1.Matrix, error) {
 	out.Problems = append(out.Problems, problems...)
 	out.Doubts = append(out.Doubts, doubts...)
 	for _, id := range slices.Sorted(maps.Keys(run.Skipped)) {
-		out.Unput = append(out.Unput, fmt.Sprintf("%s: %s", id, run.Skipped[id]))
+		out.Unput = append(out.Unput, fmt.Sprintf("%s: %s", id, run.Skipped[id].Why))
 	}
 	out.Unheld = unheld(out)
 	return out, nil

@@ -100,7 +100,7 @@ func TestMatrixTellsWhatItDidNotTry(t *testing.T) {
 	// A fault whose scenario none of its behaviours shares.
 	j := &judgement{recs: []recording{{meta: Meta{Scenario: Scenario{Name: "delete-1", Fault: "exit-on-sigterm"}}}}}
 	blind := func(system.Role, flow.Flow) string { return "" }
-	run := Run{Matrix: Whole, Skipped: map[string]string{"pod.node-shutdown": "its nodes have no logind"}}
+	run := Run{Matrix: Whole, Skipped: map[string]Skip{"pod.node-shutdown": Because(spec.Uncarried, "its nodes have no logind")}}
 	m, err := j.matrix(run, blind)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func Open(dir, id string) (*Recording, error) {
 		}
 	}
 	if own < 0 {
-		if why := run.Skipped[id]; why != "" {
+		if why := run.Skipped[id].Why; why != "" {
 			return nil, fmt.Errorf("%s: the run skipped %s: %s", filepath.Join(dir, runFile), id, why)
 		}
 		slices.Sort(has)

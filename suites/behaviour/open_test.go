@@ -38,7 +38,7 @@ func taped(t *testing.T) (dir string, own, other Behaviour) {
 	}
 	run := Run{
 		Report: v1alpha1.ConformanceReport{Settings: v1alpha1.Settings{P: v1alpha1.Duration(3 * time.Second)}},
-		Plan:   append([]Scenario{broken}, plan...), Skipped: map[string]string{"c.c": "the stage has no such thing"},
+		Plan:   append([]Scenario{broken}, plan...), Skipped: map[string]Skip{"c.c": Because(spec.Uncarried, "the stage has no such thing")},
 	}
 	if err := writeJSON(filepath.Join(dir, runFile), run); err != nil {
 		t.Fatal(err)

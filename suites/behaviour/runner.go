@@ -48,9 +48,9 @@ const (
 // Stage is where scenarios are recorded: a cluster, or a host.
 type Stage interface {
 	// Fit is a behaviour as the stage carries it: without the traffic that its
-	// system does not claim to take, and with the times of that system. why says
-	// why it can't; "" if it can.
-	Fit(b Behaviour) (_ Behaviour, why string)
+	// system does not claim to take, and with the times of that system. The Skip says
+	// why it can't; it is zero if it can.
+	Fit(b Behaviour) (Behaviour, Skip)
 	// Describe says where the run takes place.
 	Describe(ctx context.Context) (v1alpha1.Environment, error)
 	// Open brings a scenario's topology up, ready and observed, not yet
@@ -139,12 +139,12 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 		return nil, fmt.Errorf("the catalogue is broken: %w", err)
 	}
 	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, begun: map[string]time.Time{}, ended: map[string]bool{}}
-	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]string{}}
+	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]Skip{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
-		fit, why := cfg.Stage.Fit(b)
-		if why != "" {
-			r.run.Skipped[b.ID] = why
+		fit, skip := cfg.Stage.Fit(b)
+		if skip.Why != "" {
+			r.run.Skipped[b.ID] = skip
 			continue
 		}
 		take = append(take, fit)
@@ -152,7 +152,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	if len(take) == 0 {
 		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
 	}
-	if fit, why := cfg.Stage.Fit(controlOf(Catalogue())); why == "" {
+	if fit, skip := cfg.Stage.Fit(controlOf(Catalogue())); skip.Why == "" {
 		take = withControl(take, fit)
 	}
 	r.run.Plan = cfg.Price.fitting(Plan(take, cfg.How), take)
@@ -189,7 +189,7 @@ func (r *Recorder) Plan() []Scenario { return slices.Clone(r.run.Plan) }
 func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.run.Plan) }
 
 // Skipped are the selected behaviours that won't be recorded, with reasons.
-func (r *Recorder) Skipped() map[string]string { return r.run.Skipped }
+func (r *Recorder) Skipped() map[string]Skip { return r.run.Skipped }
 
 // Done is closed when the last recording that a behaviour is judged on has ended,
 // however it did; nil for a behaviour that is not recorded.

@@ -21,7 +21,7 @@ type speechless struct{ closed bool }
 
 var errSpeechless = errors.New("nobody answers")
 
-func (*speechless) Fit(b Behaviour) (Behaviour, string) { return b, "" }
+func (*speechless) Fit(b Behaviour) (Behaviour, Skip) { return b, Skip{} }
 
 func (*speechless) Describe(context.Context) (v1alpha1.Environment, error) {
 	return v1alpha1.Environment{}, errSpeechless

@@ -299,7 +299,7 @@ func TestValidateListsAllBugsAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("a broken catalogue passes")
 	}
-	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty", "a control kills", `two floors for "n"`} {
+	for _, want := range []string{"not of the form", "taken", "no reference", "no check", "no fault", "no traffic", "Title is empty", "a control kills", `two floors for "n"`, `the profile is "", and its area belongs to "gateway"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported in: %v", want, err)
 		}

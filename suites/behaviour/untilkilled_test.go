@@ -39,6 +39,9 @@ func TestUntilKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := r.judge(b, func(system.Role, flow.Flow) string { return "" })
+		if kind := got.Skip; (kind == spec.Moot) == promised {
+			t.Errorf("promised %t: skipped for %q", promised, kind)
+		}
 		if got.Verdict != want || got.Reason != reason {
 			t.Errorf("promised %t: %s (%s), want %s (%s)", promised, got.Verdict, got.Reason, want, reason)
 		}

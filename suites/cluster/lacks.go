@@ -15,20 +15,23 @@ import (
 )
 
 // Lacks says what keeps a cluster from carrying a behaviour, as far as that is known
-// before there is one; "" for nothing. sys is what is tested, nil the reference: the app,
+// before there is one; zero for nothing. sys is what is tested, nil the reference: the app,
 // and the gateway for what is about one.
 // ours: the suite makes the cluster; reachable: its nodes can be dialled from here.
-func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) string {
+func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) behaviour.Skip {
 	if why := lackOfRole(b, sys, ours); why != "" {
-		return why
+		return behaviour.Because(spec.Uncarried, why)
+	}
+	if why := unclaimed(b, sys); why != "" {
+		return behaviour.Because(spec.Unclaimed, why)
 	}
 	if b.Disrupt.NodeWide() && !ours {
-		return "it touches nodes or the control plane, which the suite does on clusters that it made only: use --stage kind"
+		return behaviour.Because(spec.Uncarried, "it touches nodes or the control plane, which the suite does on clusters that it made only: use --stage kind")
 	}
 	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !reachable {
-		return "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux"
+		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")
 	}
-	return ""
+	return behaviour.Skip{}
 }
 
 // lackOfRole says why what is under test can't be put to a behaviour in a cluster.
@@ -56,8 +59,14 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	case slices.Contains(b.Needs, spec.LBHealth):
 		return "it asks each instance for its health as a load balancer does, which this version does on the host only: use --stage host"
 	}
+	return ""
+}
+
+// unclaimed says which feature a behaviour takes that what is tested does not claim. The
+// reference claims everything.
+func unclaimed(b behaviour.Behaviour, sys *system.System) string {
 	if sys == nil {
-		return "" // the reference claims everything
+		return ""
 	}
 	for _, need := range b.Needs {
 		if slices.Contains(system.Features(), need) {

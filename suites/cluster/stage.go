@@ -350,11 +350,11 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 }
 
 // Fit is a behaviour as the stage carries it, or says why it can't.
-func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
-	why := s.lack(b)
+func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
+	skip := s.lack(b)
 	sys := s.system(b.Topology)
-	if why != "" || sys == nil {
-		return b, why
+	if skip.Why != "" || sys == nil {
+		return b, skip
 	}
 	return behaviour.Fit(b, sys)
 }
@@ -368,17 +368,17 @@ func (s *Stage) system(t behaviour.Topology) *system.System {
 	return s.cfg.System
 }
 
-// lack says why the stage can't carry a behaviour; "" if it can.
-func (s *Stage) lack(b behaviour.Behaviour) string {
-	if why := Lacks(b, s.cfg.System, s.cfg.Ours, s.cfg.Reachable); why != "" {
-		return why
+// lack says why the stage can't carry a behaviour; it is zero if it can.
+func (s *Stage) lack(b behaviour.Behaviour) behaviour.Skip {
+	if skip := Lacks(b, s.cfg.System, s.cfg.Ours, s.cfg.Reachable); skip.Why != "" {
+		return skip
 	}
 	for _, need := range b.Needs {
 		if why := s.lacks[need]; why != "" {
-			return why
+			return behaviour.Because(spec.Uncarried, why)
 		}
 	}
-	return ""
+	return behaviour.Skip{}
 }
 
 // look finds out which features the cluster lacks.

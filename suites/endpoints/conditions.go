@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "EndpointSlice API", Section: "EndpointConditions.ready", URL: "https://kubernetes.io/docs/reference/kubernetes-api/service-resources/endpoint-slice-v1/",
 		Quote: "In general, an endpoint should be marked ready if it is serving and not terminating, though this can be overridden in some cases, such as when the associated Service has set the publishNotReadyAddresses flag.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services},
 

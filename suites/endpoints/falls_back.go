@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation, Virtual IPs and Service Proxies", Section: "Traffic to terminating endpoints", URL: "https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-to-terminating-endpoints",
 		Quote: "If there are local endpoints and all of them are terminating, then kube-proxy will forward traffic to those terminating endpoints.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "When the last pods of a Service, or of a node, go before their successors are there, pods that drain are all that is left, and they could serve. Without the fallback every new connection is lost in that time, however well the pods drain.",

@@ -24,7 +24,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Design Details, kube-proxy", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "In addition, kube-proxy's node port health check should fail if there are only `Terminating` endpoints, regardless of their readiness in order to: remove the node from a loadbalancer's node pool as quickly as possible; gracefully handle any new connections that arrive before the loadbalancer is able to remove the node",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "With externalTrafficPolicy Local a load balancer polls each node's health check port, and takes a node out after some failed polls in a row. Connections go on coming until then: if the health check fails only when the node has nothing left to serve with, or the node port stops with it, they are lost.",

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Story 1", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "Ideally the terminating pod should gracefully handle traffic to this node until either one of the conditions are satisfied.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.KubeProxy, spec.OutsideClient, spec.HTTP1},
 
 	Why:    "With externalTrafficPolicy Local a node without a local pod has nobody to send a connection to. When its only pod terminates, the load balancer does not know yet: until it has looked often enough, it goes on sending. Unless the node falls back to the terminating pod, each rollout loses what comes in these seconds.",

@@ -24,7 +24,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Handling terminating endpoints that are not ready", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "It is worth noting that traffic should not be routed to terminating pods if their readiness probe is failing, even if it is the only endpoints remaining.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.OutsideClient},
 
 	Why:    "A failing readiness probe is how a pod says that it wants no more. If the fallback to terminating pods does not listen to it, a pod can't get rid of its clients, and they meet its end: a refusal at once is better than a connection to something that is about to leave.",

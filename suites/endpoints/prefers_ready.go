@@ -24,7 +24,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Proposal, only some endpoints terminating when traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "When the traffic policy is \"Cluster\" and some endpoints are terminating, all traffic should be routed to the ready endpoints that are not terminating..",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1},
 

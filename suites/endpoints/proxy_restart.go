@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Proposal, all endpoints terminating and traffic policy is \"Cluster\"", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "When the traffic policy is \"Cluster\" and all endpoints are terminating, then traffic should be routed to any terminating endpoint that is ready.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.KubeProxy},
 
 	Why:    "Node proxies are updated in the same minutes in which pods are moved. A proxy that keeps to itself which endpoints terminate forgets them when it restarts: clients of the last pods are refused although these still serve, and connections to them are cut.",

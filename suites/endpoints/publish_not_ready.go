@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes DNS-Based Service Discovery", Section: "2.4.1", URL: "https://github.com/kubernetes/dns/blob/master/docs/specification.md",
 		Quote: "There must be an `A` record for each _ready_ endpoint of the headless Service with IPv4 address `<endpoint-ip>` as shown below.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.ServiceNetwork,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP1, spec.ClusterDNS},
 
 	Why:    "Members of a cluster (databases, queues) find each other by Services with publishNotReadyAddresses, also while one of them leaves: it has to hand over what it holds. And a client of a plain headless name must not be sent to a pod that is on its way out.",

@@ -162,16 +162,16 @@ func (s *Stage) subject(t behaviour.Topology) *system.System {
 }
 
 // Fit is a behaviour as the stage carries it, or says why it can't.
-func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
+func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	if why := Lacks(b); why != "" {
-		return b, why
+		return b, behaviour.Because(spec.Uncarried, why)
 	}
 	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
 	sys := s.subject(b.Topology)
 	if s.cfg.System != nil {
 		// Who is of another role need not hear of features.
-		if why := behaviour.OfAnotherRole(b, sys); why != "" {
-			return b, why
+		if skip := behaviour.OfAnotherRole(b, sys); skip.Why != "" {
+			return b, skip
 		}
 	}
 	for _, need := range b.Needs {
@@ -179,12 +179,12 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, string) {
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {
-			return b, why
+			return b, behaviour.Because(spec.Unclaimed, why)
 		}
 	}
 	if s.cfg.System == nil {
 		b.Topology = s.quick(b)
-		return b, ""
+		return b, behaviour.Skip{}
 	}
 	return behaviour.Fit(b, sys)
 }

@@ -46,9 +46,9 @@ func TestFitTimes(t *testing.T) {
 		"ours":   {ours, behaviour.GatedShort.Deadline, long.Takes},
 		"theirs": {theirs, 20 * time.Second, long.Takes + 20*time.Second - behaviour.GatedShort.Deadline},
 	} {
-		b, why := (&Stage{cfg: Config{System: c.sys}}).Fit(short)
-		if why != "" || b.Topology.Deadline != c.deadline || b.Traffic[0].Takes != c.takes {
-			t.Errorf("%s: %q, %s, %s", name, why, b.Topology.Deadline, b.Traffic[0].Takes)
+		b, skip := (&Stage{cfg: Config{System: c.sys}}).Fit(short)
+		if skip.Why != "" || b.Topology.Deadline != c.deadline || b.Traffic[0].Takes != c.takes {
+			t.Errorf("%s: %q, %s, %s", name, skip.Why, b.Topology.Deadline, b.Traffic[0].Takes)
 		}
 	}
 }
@@ -78,16 +78,16 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.DrainTimeout(c.out)
 		p := asked
 		p.Path, p.Op = c.path, c.op
-		b, why := (&Stage{cfg: Config{System: &sys}}).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})
-		if why != "" || b.Traffic[0].Takes != c.takes || b.Traffic[0].Rate != c.rate {
-			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
+		b, skip := (&Stage{cfg: Config{System: &sys}}).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})
+		if skip.Why != "" || b.Traffic[0].Takes != c.takes || b.Traffic[0].Rate != c.rate {
+			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, skip.Why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
 		}
 	}
 	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice, Traffic: []load.Profile{asked}}
 	sys := *vendors(t)
 	sys.Terminate = []system.Step{{Signal: "TERM"}}
-	if b, why := (&Stage{cfg: Config{System: &sys}}).Fit(twice); why != "" || b.Traffic[0].Takes != asked.Takes {
-		t.Errorf("with a second signal midway: %q, %v", why, b.Traffic)
+	if b, skip := (&Stage{cfg: Config{System: &sys}}).Fit(twice); skip.Why != "" || b.Traffic[0].Takes != asked.Takes {
+		t.Errorf("with a second signal midway: %q, %v", skip.Why, b.Traffic)
 	}
 }
 
@@ -98,9 +98,9 @@ func TestFitOfAVendor(t *testing.T) {
 	s := &Stage{cfg: Config{System: sys}}
 	seen := map[behaviour.Topology]string{}
 	for name, of := range map[string]behaviour.Topology{"gated": behaviour.Gated, "idle": behaviour.GatedIdle, "short": behaviour.GatedShort} {
-		b, why := s.Fit(behaviour.Behaviour{Topology: of, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}})
-		if why != "" {
-			t.Errorf("%s: %s", name, why)
+		b, skip := s.Fit(behaviour.Behaviour{Topology: of, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}})
+		if skip.Why != "" {
+			t.Errorf("%s: %s", name, skip.Why)
 		}
 		if other := seen[b.Topology]; other != "" {
 			t.Errorf("%s and %s would be recorded at once", name, other)
@@ -110,24 +110,24 @@ func TestFitOfAVendor(t *testing.T) {
 	bare := *sys
 	bare.Health.LB = nil
 	s = &Stage{cfg: Config{System: &bare}}
-	if _, why := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(why, "health.lb") {
-		t.Errorf("without health.lb: %q", why)
+	if _, skip := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(skip.Why, "health.lb") || skip.Kind != spec.Unclaimed {
+		t.Errorf("without health.lb: %+v", skip)
 	}
 	intruded := behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.IntrudeOnOne, Needs: []spec.Feature{spec.Admin}}
-	if _, why := s.Fit(intruded); why != "" {
-		t.Errorf("with admin: %s", why)
+	if _, skip := s.Fit(intruded); skip.Why != "" {
+		t.Errorf("with admin: %s", skip.Why)
 	}
 	bare.Admin = nil
-	if _, why := s.Fit(intruded); !strings.Contains(why, "no request that begins its drain") {
-		t.Errorf("without admin: %q", why)
+	if _, skip := s.Fit(intruded); !strings.Contains(skip.Why, "no request that begins its drain") {
+		t.Errorf("without admin: %q", skip.Why)
 	}
 	bare.Terminate = slices.Insert(slices.Clone(bare.Terminate), 0, system.Step{HTTP: &system.HTTPStep{Port: "admin", Post: "/drain"}})
-	if _, why := s.Fit(intruded); why != "" {
-		t.Errorf("with a step: %s", why)
+	if _, skip := s.Fit(intruded); skip.Why != "" {
+		t.Errorf("with a step: %s", skip.Why)
 	}
 }
 
-// fitted is the traffic that a system with some features gets of a behaviour, or why
+// fitted is the traffic that a system with some features gets of a behaviour, or skip.Why
 // it gets none.
 type fitted struct {
 	features []spec.Feature
@@ -145,15 +145,15 @@ func judgeFits(t *testing.T, b behaviour.Behaviour, cases map[string]fitted) {
 	for name, tc := range cases {
 		vendor := *sys
 		vendor.Features = tc.features
-		got, why := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
+		got, skip := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
 		if tc.why != "" {
-			if !strings.Contains(why, tc.why) {
-				t.Errorf("%s: %q, want %q", name, why, tc.why)
+			if !strings.Contains(skip.Why, tc.why) {
+				t.Errorf("%s: %q, want %q", name, skip.Why, tc.why)
 			}
 			continue
 		}
-		if why != "" || !slices.Equal(got.Traffic, tc.want) {
-			t.Errorf("%s: %q, %v, want %v", name, why, got.Traffic, tc.want)
+		if skip.Why != "" || !slices.Equal(got.Traffic, tc.want) {
+			t.Errorf("%s: %q, %v, want %v", name, skip.Why, got.Traffic, tc.want)
 		}
 	}
 }
@@ -223,8 +223,8 @@ func TestUnfit(t *testing.T) {
 		"the system's own times":             {behaviour.Behaviour{Topology: behaviour.Hooked, Disrupt: behaviour.DeleteEach}, plain, "own times"},
 		"a deadline beyond the grace period": {behaviour.Behaviour{Topology: behaviour.Exhausted, Disrupt: behaviour.DeleteEach}, plain, "own times"},
 	} {
-		if _, why := behaviour.Fit(row.b, row.sys); (why == "") != (row.why == "") || !strings.Contains(why, row.why) {
-			t.Errorf("%s: %q, want %q", name, why, row.why)
+		if _, skip := behaviour.Fit(row.b, row.sys); (skip.Why == "") != (row.why == "") || !strings.Contains(skip.Why, row.why) {
+			t.Errorf("%s: %q, want %q", name, skip.Why, row.why)
 		}
 	}
 }
@@ -242,18 +242,18 @@ func TestFitOfAnAppBehind(t *testing.T) {
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Unary}, Rate: 3},
 	}}
 	for name, s := range map[string]*Stage{"the reference": {gate: sys}, "a vendor's": {cfg: Config{System: sys}}} {
-		b, why := s.Fit(want)
-		if why != "" || b.Topology != want.Topology || !slices.Equal(b.Traffic, want.Traffic) {
-			t.Errorf("%s: %q, %+v %v", name, why, b.Topology, b.Traffic)
+		b, skip := s.Fit(want)
+		if skip.Why != "" || b.Topology != want.Topology || !slices.Equal(b.Traffic, want.Traffic) {
+			t.Errorf("%s: %q, %+v %v", name, skip.Why, b.Topology, b.Traffic)
 		}
 	}
-	b, why := (&Stage{cfg: Config{System: &bare}}).Fit(want)
-	if why != "" || !slices.Equal(b.Traffic, want.Traffic[:1]) {
-		t.Errorf("without HTTP/2: %q %v", why, b.Traffic)
+	b, skip := (&Stage{cfg: Config{System: &bare}}).Fit(want)
+	if skip.Why != "" || !slices.Equal(b.Traffic, want.Traffic[:1]) {
+		t.Errorf("without HTTP/2: %q %v", skip.Why, b.Traffic)
 	}
 	app := *sys
 	app.Roles = []system.Role{system.App}
-	if _, why := (&Stage{cfg: Config{System: &app}}).Fit(want); !strings.Contains(why, "is none") {
-		t.Errorf("an app: %q", why)
+	if _, skip := (&Stage{cfg: Config{System: &app}}).Fit(want); !strings.Contains(skip.Why, "is none") {
+		t.Errorf("an app: %q", skip.Why)
 	}
 }

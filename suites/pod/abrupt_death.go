@@ -21,7 +21,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc:   "project",
 		Quote: "an abrupt kill that must be seen as a failure by each kind of client on each path that the run uses: a blind one makes its behaviours Inconclusive",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services},
 

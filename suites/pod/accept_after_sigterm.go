@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
 		Quote: "At the same time as the kubelet is starting graceful shutdown of the Pod, the control plane evaluates whether to remove that shutting-down Pod from EndpointSlice objects",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "API-initiated Eviction, How API-initiated eviction works", URL: "https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#how-api-initiated-eviction-works",
 		Quote: "429 Too Many Requests: the eviction is not currently allowed because of the configured PodDisruptionBudget.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A rollout is tested daily; the node upgrade at night that drains every node is not. A drain that holds for one way out and not for another fails when nobody looks, and a tool that deletes where it should evict takes away more pods at once than the application can spare.",

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "API-initiated Eviction", URL: "https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#how-api-initiated-eviction-works",
 		Quote: "After the grace period for the Pod expires, the kubelet forcefully terminates the local Pod.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "Some requests outlive every grace period: a large download, a long poll. Nothing can save them, but nothing else must be lost with them: an app that can't finish everything must still finish what it can, and its end must not harm other pods or leave an endpoint behind.",

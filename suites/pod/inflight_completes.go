@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "RFC 9112", Section: "8", URL: "https://www.rfc-editor.org/rfc/rfc9112#section-8",
 		Quote: "A message that uses a valid Content-Length is incomplete if the size of the message body received (in octets) is less than the value given by Content-Length.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.HTTP},
 

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Node Shutdowns, Graceful node shutdown", URL: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
 		Quote: "Kubelet ensures that pods follow the normal pod termination process during the node shutdown.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP, spec.NodeShutdown},
 
 	Why:    "A reclaimed spot instance, a cloud's scaling group and a plain `poweroff` end a node before anybody has drained it. No pod is deleted first, and each ends as Failed: it gets SIGTERM, and the node's time, which may be shorter than its own grace period. An app that waits for a deletionTimestamp is cut off, and its clients lose what was in flight.",

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Container Lifecycle Hooks, Container hooks", URL: "https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/#container-hooks",
 		Quote: "The Pod's termination grace period countdown begins before the `PreStop` hook is executed, so regardless of the outcome of the handler, the container will eventually terminate within the Pod's termination grace period.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.HTTP},
 
 	Why:    "A sleep in preStop is the usual remedy against refused connections, and it is not free: the grace period counts from the deletion. An app that counts the whole of it from SIGTERM is killed in the middle of its work, but only when the work is long. And a hook that fails must not cost the drain: SIGTERM comes all the same.",

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Pod Lifecycle, Types of probe", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#types-of-probe",
 		Quote: "If the liveness probe fails, the kubelet kills the container, and the container is subjected to its restart policy.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "Not every drain ends with the pod: a process is told to drain and reload, or gets a SIGTERM from something in its container, and the kubelet starts it again in the same pod. If the drain is still remembered then, a working container gets no traffic for ever, and nothing restarts it. And a drain that fails its liveness probe is ended by the kubelet: SIGTERM, and SIGKILL after the grace period.",

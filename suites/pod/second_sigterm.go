@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Section: "after the Kubernetes documentation, Termination of Pods", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
 		Quote: "If the kubelet or the container runtime's management service is restarted while waiting for processes to terminate, the cluster retries from the start including the full original grace period.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.HTTP},
 
 	Why:    "SIGTERM can come twice: the kubelet or the container runtime restarts in mid drain and begins anew; a drain without a deletion fails its liveness probe; a preStop script sends one too. An app that takes the second for \"now, at once\" drops what it promised to finish at the first.",

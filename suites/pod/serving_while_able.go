@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "KEP-1669", Section: "Proposal", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-network/1669-proxy-terminating-endpoints",
 		Quote: "all traffic should be sent to terminating Pods that are still Ready",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Pod Termination Flow", URL: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-flow",
 		Quote: "If traffic draining on terminating Pod is needed, the actual readiness can be checked as a condition serving.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc:   "project",
 		Quote: "A configuration push that changes nothing drains nothing.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "GitOps controllers and control planes push the same configuration again and again, at every sync and every restart of their own. If each push ends connections or replaces pods, the system drains all day long, and nobody knows where the latency spikes come from.",

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Troubleshooting Clusters, API server VM shutdown or apiserver crashing", URL: "https://kubernetes.io/docs/tasks/debug/debug-cluster/#specific-scenarios",
 		Quote: "existing pods and services should continue to work normally, unless they depend on the Kubernetes API",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP, spec.ControlPlane},
 
 	Why:    "Control planes are upgraded while applications are rolled out, and a managed one restarts when its provider likes. A pod that is on its way out has all it needs on its own node: if its drain leans on the API server, each upgrade of the control plane costs requests.",

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Deployments, Max Unavailable", URL: "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable",
 		Quote: "`.spec.strategy.rollingUpdate.maxUnavailable` is an optional field that specifies the maximum number of Pods that can be unavailable during the update process.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A service is sized so that a certain number of pods carries the load. One moment with fewer overloads those that are left, and that is the moment at which requests fail: an average over the rollout does not show it.",

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Teleport issue 13129", URL: "https://github.com/gravitational/teleport/issues/13129",
 		Quote: "The service will have the ready pod added to it at the beginning of minReadySeconds, but the deployment will pause before it feels like that pod is truly available as far as the deployment or statefulset update is concerned.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "minReadySeconds is the knob that paces a rollout: it gives a new pod time under real traffic before the next old pod goes. Without traffic in that time a bad version is not noticed until the old pods are gone, and then all clients meet it. If old pods are deleted before the time is over, the pause protects nobody.",

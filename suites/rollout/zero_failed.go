@@ -24,7 +24,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "Kubernetes documentation", Section: "Performing a Rolling Update", URL: "https://kubernetes.io/docs/tutorials/kubernetes-basics/update/update-intro/",
 		Quote: "A rolling update allows a Deployment update to take place with zero downtime. It does this by incrementally replacing the current Pods with new ones.",
 	}},
-	Profile: spec.Core,
+	Profile: spec.App,
 	Labels:  []string{"core"},
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 

@@ -6,6 +6,8 @@ package spec
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,15 +87,76 @@ const (
 	ControlPlane Feature = "ControlPlane"
 )
 
-// Profile is a group of behaviours that one kind of system answers for.
+// Profile is a group of behaviours that one kind of system answers for: what a
+// report states is stated of each of them.
 type Profile string
 
-// The profiles of this version.
+// The profiles of this version. The area that an ID begins with decides: see
+// ProfileOf.
 const (
-	// Core is what a plain workload and the service network owe each other.
-	Core Profile = "core"
-	// Gateway is what whoever stands between clients and backends owes both.
+	// App is what a workload owes its clients: pod.*, rollout.*.
+	App Profile = "app"
+	// ServiceNetwork is what whoever carries clients to pods owes both: endpoints.*.
+	ServiceNetwork Profile = "service-network"
+	// Gateway is what whoever stands between clients and backends owes both: the rest.
 	Gateway Profile = "gateway"
+)
+
+// areas are what each profile has, in the order in which profiles are told; the
+// last one has the rest.
+var areas = []struct {
+	profile Profile
+	areas   []string
+}{
+	{App, []string{"pod", "rollout"}},
+	{ServiceNetwork, []string{"endpoints"}},
+	{Gateway, nil},
+}
+
+// Profiles are all of them, in the order in which they are told.
+func Profiles() []Profile {
+	var out []Profile
+	for _, p := range areas {
+		out = append(out, p.profile)
+	}
+	return out
+}
+
+// ProfileOf is the profile of a behaviour, by its ID.
+func ProfileOf(id string) Profile {
+	area, _, _ := strings.Cut(id, ".")
+	for _, p := range areas {
+		if slices.Contains(p.areas, area) {
+			return p.profile
+		}
+	}
+	return Gateway
+}
+
+// Covers says which behaviours a profile has, for people.
+func (p Profile) Covers() string {
+	for _, a := range areas {
+		if a.profile == p && len(a.areas) > 0 {
+			return strings.Join(a.areas, ".*, ") + ".*"
+		}
+	}
+	return "all other areas"
+}
+
+// SkipKind says for which kind of reason a behaviour was skipped. What a
+// statement counts in a system's favour is Unclaimed alone.
+type SkipKind string
+
+// The kinds of this version. Reports of before have none.
+const (
+	// Unclaimed: it needs a feature that the system does not claim.
+	Unclaimed SkipKind = "unclaimed"
+	// OtherRole: it is about a role that the system does not have.
+	OtherRole SkipKind = "role"
+	// Uncarried: the stage can't carry it, or not with this system.
+	Uncarried SkipKind = "stage"
+	// Moot: what the rule is about did not come up in the recording.
+	Moot SkipKind = "moot"
 )
 
 // Fault names a switch in a reference component that breaks one behaviour on

@@ -72,9 +72,9 @@ func newRoot(do Actions) *cobra.Command {
 		Long: `Lastcall records what happens to requests when pods go away, and judges the
 recording: which written rule was broken, when, to whom, and by what.
 
-Exit codes: 0 passed; 1 a MUST failed (with --strict, a SHOULD); 2 bad input, or
-an environment in which the suite can't run; 3 nothing failed, but something
-could not be shown.`,
+Exit codes: 0 passed; 1 a MUST failed (with --strict, a SHOULD) that is no known
+deviation of the system's file; 2 bad input, or an environment in which the suite
+can't run; 3 nothing of that kind failed, but something could not be shown.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

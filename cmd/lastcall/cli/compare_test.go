@@ -85,6 +85,32 @@ func TestShowMarkdown(t *testing.T) {
 	}
 }
 
+// A statement is written of what failed too: what it says is no error. A report without
+// profiles has nothing to state.
+func TestStatement(t *testing.T) {
+	old := written(t, spec.Fail)
+	if got := lastcall(t, spec.Pass, "report", "statement", old); got.code != 2 || got.stdout != "" || !strings.Contains(got.stderr, old+": this report has no profiles") {
+		t.Errorf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	r := report(spec.Fail)
+	for i := range r.Behaviours {
+		r.Behaviours[i].Profile = spec.App
+	}
+	dir := t.TempDir()
+	file, err := yaml.WriteDir(dir, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, file} {
+		if got := lastcall(t, spec.Pass, "report", "statement", path); got.code != 0 || !strings.Contains(got.stdout, "**nonconformant**") || got.stderr != "" {
+			t.Errorf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+		}
+	}
+	if got := lastcall(t, spec.Pass, "report", "statement"); got.code != 2 {
+		t.Errorf("exit %d", got.code)
+	}
+}
+
 func TestShowTakesAPath(t *testing.T) {
 	dir := written(t, spec.Fail)
 	file := filepath.Join(dir, v1alpha1.File)

@@ -205,10 +205,10 @@ func stages(b behaviour.Behaviour) []string {
 	if b.Topology.Role == system.Gateway {
 		sys = &system.System{Roles: []system.Role{system.Gateway}, Features: system.Features()}
 	}
-	if cluster.Lacks(b, sys, true, true) == "" {
+	if cluster.Lacks(b, sys, true, true).Why == "" {
 		out = append(out, stageKind)
 	}
-	if cluster.Lacks(b, nil, false, false) == "" {
+	if cluster.Lacks(b, nil, false, false).Why == "" {
 		out = append(out, stageCluster)
 	}
 	if host.Lacks(b) == "" {

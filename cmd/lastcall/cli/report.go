@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/reports/compare"
 	"github.com/lastcall-dev/lastcall/reports/markdown"
+	"github.com/lastcall-dev/lastcall/reports/statement"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
@@ -22,7 +23,7 @@ import (
 func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Print a run's report, compare reports, or judge recordings again",
+		Short: "Print a run's report, compare reports, write a statement, or judge recordings again",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -33,6 +34,7 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 			return in.Report, err
 		}),
 		newCompare(),
+		newStatement(),
 		expect(),
 	)
 	return cmd
@@ -59,6 +61,39 @@ and prints the report. The recordings themselves are only read. junit.xml and
 ginkgo.log are the run's own, and stay as they are.`
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { told = cmd.ErrOrStderr() }
 	return cmd
+}
+
+func newStatement() *cobra.Command {
+	return &cobra.Command{
+		Use:   "statement DIR|FILE",
+		Short: "Write what a report states of a system, to be submitted: each profile's result, and how to make it again",
+		Long: `Write a statement, as Markdown: whose the system is, where and by what it was
+judged, the result of each profile with its counts, what keeps a profile from
+being conformant, the rules that failed and the known deviations with their
+reasons, and the command that makes such a report again. It is a function of the
+report alone, and lies beside it where that is submitted: docs/vendors.md says where.
+
+Profiles are app (pod.*, rollout.*), service network (endpoints.*) and gateway (the rest):
+  conformant     every MUST passed, or needs a feature that the system does not claim;
+                 and one passed at least
+  nonconformant  a MUST failed, be it a known deviation
+  partial        no MUST failed, and a MUST was skipped for another reason, not
+                 selected or not shown; or the run as a whole is in doubt
+  unjudged       no MUST failed, and none passed`,
+		Example: `  lastcall run --stage host --system my-proxy.yaml --out now
+  lastcall report statement now > statement.md`,
+		Args: one("directory or file", "that of a run's report"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, err := compare.Read(args[0])
+			if err != nil {
+				return err
+			}
+			if err := statement.Write(cmd.OutOrStdout(), in.Report); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
 }
 
 // expect holds a run with a fault against what was written down before it.

@@ -202,6 +202,8 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		var err error
 		if r.System, err = system.Load(file); err != nil {
 			bad = append(bad, err)
+		} else if err := behaviour.Deviations(r.System); err != nil {
+			bad = append(bad, err)
 		} else if fault != "" && !(r.System.Reference() && slices.Contains(r.System.Roles, system.Gateway)) {
 			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-gateway.yaml only")
 		}

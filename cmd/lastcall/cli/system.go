@@ -18,6 +18,8 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/programimage"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind/docker"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -102,6 +104,9 @@ Exit codes: 0 nothing is wrong; 2 something is.`,
 				s, odd, err := system.Inspect(path)
 				for _, m := range odd {
 					fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: warning: %s\n", m)
+				}
+				if err == nil {
+					err = behaviour.Deviations(s)
 				}
 				if err == nil {
 					if why := missing(s); why != "" {
@@ -265,6 +270,9 @@ func tell(s *system.System, rendered bool) (string, error) {
 		cuts = "promises no time at which it cuts what is in flight"
 	}
 	line("times", "accepts for %s, %s, killed at %s, all from the first step", s.Drain.MinDrain, cuts, s.Drain.Grace)
+	for _, d := range s.Deviations {
+		line("known", "to break %s: %s", d.Behaviour, v1alpha1.Deviation{Reason: d.Reason, Link: d.Link})
+	}
 	if rendered {
 		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 			fmt.Fprintf(&out, "\n--- DIR/%s\n%s", name, p.Files[name])

@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -93,6 +97,51 @@ func TestSystemCheck(t *testing.T) {
 	for _, want := range []string{bad + ":", `there is no role "gatway": write gateway`, `"SIGTERM" is called TERM here`, "no such file"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
+
+// A known deviation that names no rule would excuse nothing: check and run tell its line, and
+// start nothing.
+func TestSystemCheckKnowsTheCatalogue(t *testing.T) {
+	text, err := said(t, "init")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	text += "deviations:\n  - behaviour: pod.inflight-completes\n    reason: it ends at once\n    link: https://example.com/issues/1\n"
+	line := strings.Count(text, "\n") + 1
+	write := func(more string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	got, err := said(t, "check", file)
+	if want := "known     to break pod.inflight-completes: it ends at once (https://example.com/issues/1)"; err != nil || !strings.Contains(got, want) {
+		t.Errorf("%v, no %q in\n%s", err, want, got)
+	}
+	for more, want := range map[string]string{
+		"  - {behaviour: pod.inflight-complete, reason: so}\n":           `no behaviour is called "pod.inflight-complete": write pod.inflight-completes, or remove it`,
+		"  - {behaviour: zzz, reason: so}\n":                             "use one that `lastcall list` shows, or remove it",
+		"  - reason: so\n    behaviour: pod.abrupt-death\n":              "is a control of the suite",
+		"  - {behaviour: pod.serving-while-able, reason: so, link: x}\n": "is no address of a page",
+	} {
+		write(more)
+		at := line
+		if strings.HasPrefix(more, "  - reason") {
+			at++
+		}
+		want = fmt.Sprintf("%s:%d: deviations[1].", file, at) + "|" + want
+		place, what, _ := strings.Cut(want, "|")
+		if _, err := said(t, "check", file); err == nil || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), what) {
+			t.Errorf("check: no %s...%s in %v", place, what, err)
+		}
+		r := RunRequest{Stage: stageHost, P: time.Second, Profile: behaviour.CI, Dir: filepath.Join(t.TempDir(), "out")}
+		err := r.check(t.Context(), func(string) bool { return false }, "", "", file)
+		if err == nil || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), what) {
+			t.Errorf("run: no %s...%s in %v", place, what, err)
 		}
 	}
 }
