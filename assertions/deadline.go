@@ -73,7 +73,7 @@ func DeadlineTellsFirst() Check {
 			g.count(enoughFloor, cut)
 			return g.conclude(
 				fmt.Sprintf("all %d streams that still ran when the instance cut them were told by RST_STREAM or GOAWAY", cut),
-				fmt.Sprintf("%d of %s without a word", bare, plural(cut, "stream was cut", "streams were cut")))
+				fmt.Sprintf("%d of %s with no RST_STREAM, and no GOAWAY in the last %s that told of it", bare, plural(cut, "stream was cut", "streams were cut"), atTheCut))
 		},
 	}
 }

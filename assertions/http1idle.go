@@ -37,7 +37,7 @@ func ClosesIdleFirst() Check {
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
-				ended, pooled, before := 0, 0, g.failures()
+				ended, pooled, withExit, before := 0, 0, 0, g.failures()
 				stoodTLS, endedTLS := 0, 0
 				for _, k := range standing(c, t, inHTTP1) {
 					if k.pooled() && k.way() > 0 {
@@ -48,7 +48,10 @@ func ClosesIdleFirst() Check {
 						stoodTLS++
 					}
 					was := g.idleEnd(t, k)
-					if was == untold {
+					if was == endedWithExit && k.silent() {
+						withExit++
+					}
+					if was == untold || was == endedWithExit {
 						continue
 					}
 					total++
@@ -66,6 +69,9 @@ func ClosesIdleFirst() Check {
 				lost, sent = lost+l, sent+n
 				if g.failures() > before {
 					hit++
+				}
+				if ended < seenFloor.N && withExit > 0 {
+					g.doubt("%s of %s ended with its process, no sooner than %s before its exit: whether that was its last act or its kernel's nobody can tell", plural(withExit, "silent connection", "silent connections"), t.Name, ms(t.Exit.Err+atOnce))
 				}
 				g.least(seenFloor, t.Name, ended)
 				// What is done to plaintext says nothing of what its TLS library forgets.
@@ -87,9 +93,10 @@ func ClosesIdleFirst() Check {
 type leaving int
 
 const (
-	untold      leaving = iota // by the client, with a request, or nobody knows
-	closedFirst                // by the server, before its exit
-	resetIdle                  // by RST
+	untold        leaving = iota // by the client, with a request, or nobody knows
+	closedFirst                  // by the server, before its exit
+	endedWithExit                // by FIN, and so close to the exit that it may be the kernel's
+	resetIdle                    // by RST
 )
 
 func (g *gather) idleEnd(t Termination, k connection) leaving {
@@ -105,6 +112,8 @@ func (g *gather) idleEnd(t Termination, k connection) leaving {
 		return resetIdle
 	case end.Kind == timeline.FrameCloseNotify, at < t.Exit.At-t.Exit.Err-atOnce:
 		return closedFirst
+	case end.Kind == timeline.FrameFIN && at <= t.Exit.At+t.Exit.Err+atTheDeadline:
+		return endedWithExit
 	}
 	return untold
 }

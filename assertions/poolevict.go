@@ -22,7 +22,9 @@ const evictWithin = 3 * time.Second
 // socket that was there before the exit is the predecessor's. own are floors, by their
 // names, that take the place of the check's.
 func EvictsPool(own ...Floor) Check {
-	stoodFloor := perTermination("sockets to the instance at its D", fewConnections).orOwn(own)
+	stoodFloor := Floor{Per: "termination", Name: "sockets to the instance at its D", N: 1,
+		Reason: "a proxy may have all its requests on one connection to each backend",
+	}.orOwn(own)
 	looksFloor := Floor{Per: "termination", Name: "looks at the sockets later than that after its exit", N: 1,
 		Reason: "one look tells of all sockets that there are",
 	}.orOwn(own)

@@ -62,7 +62,7 @@ func Claimed(c Case, of flow.Flow, features []spec.Feature) (spec.Finding, bool)
 		names[i] = string(f)
 	}
 	f := g.finding
-	f.Check, f.Verdict = "claimed", spec.Fail
+	f.Check, f.Verdict = spec.Claimed, spec.Fail
 	f.Expected = "the system serves what it claims to (features: " + strings.Join(names, ", ") + "); what it does not claim is skipped"
 	f.Actual = fmt.Sprintf("%s: none of %d requests was served in %s, while nothing was disturbed and other traffic was served", of, n, ms(f.Window.To-f.Window.From))
 	return f, true

@@ -237,7 +237,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if sys := cfg.System; sys != nil {
 		switch {
 		case sys.Cluster == nil:
-			return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it, or use stage host", sys.Metadata.Name)}
+			return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it (cluster.manifests), or use --stage host", sys.Metadata.Name)}
 		case !slices.Contains(sys.Roles, system.Gateway):
 			return nil, &UsageError{fmt.Errorf("system %s is no gateway, and this version tests no other system in a cluster: use stage host", sys.Metadata.Name)}
 		}

@@ -79,7 +79,7 @@ func ExampleHaveEvictedFromPools() {
 	//              +49.745s  D+14.106s of echo-2    exit + 3.043s: gateway-1 has a socket from 127.0.0.1:58964 to echo-2, in state close-wait
 	//              +49.745s  D+14.106s of echo-2    exit + 3.043s: gateway-1 has a socket from 127.0.0.1:58972 to echo-2, in state close-wait
 	//              +49.745s  D+14.106s of echo-2    exit + 3.043s: gateway-1 has a socket from 127.0.0.1:58976 to echo-2, in state close-wait
-	//   Evidence:  32 sockets to the instance at its D, the fewest at echo-1 (at least 5 needed); 74 looks
+	//   Evidence:  32 sockets to the instance at its D, the fewest at echo-1 (at least 1 needed); 74 looks
 	//              at the sockets later than that after its exit, the fewest at echo-2 (at least 1 needed)
 	//
 	//   Fix:       Read from idle connections too, and close each as soon as its peer has. Empty the pool

@@ -69,7 +69,7 @@ func HaveClosedWithNotify() *Matcher {
 
 // HaveEvictedFromPools matches a recording in which the proxy held no socket to a backend 3 s
 // after that had exited: pool.evicts. OverAtLeast counts the sockets to each backend at its
-// D: 5.
+// D: 1.
 func HaveEvictedFromPools() *Matcher {
 	return &Matcher{name: "HaveEvictedFromPools", id: "pool.evicts", check: assertions.EvictsPool}
 }

@@ -280,14 +280,7 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 	if b.Known != nil {
 		p.field("Known", b.Known.String())
 	}
-	p.field("Rule", b.Title)
-	for _, ref := range b.Refs {
-		p.field("", fmt.Sprintf("%s: %q", Basis(ref), ref.Quote))
-		if ref.URL != "" {
-			p.field("", ref.URL)
-		}
-	}
-	p.field("Why", b.Why)
+	p.rule(b)
 	for i := range b.Findings {
 		f := &b.Findings[i]
 		if f.Verdict != spec.Fail {
@@ -310,9 +303,30 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 	if p.ownPods(b) {
 		p.field("Whose", "The pods are Lastcall's own, and keep this rule on a healthy cluster. Look first at what ends them and what carries their traffic: the kubelet, the runtime, the CNI plugin, kube-proxy. What follows is for pods of yours.")
 	}
-	p.field("Fix", b.Fix)
+	if b.NeverServed() {
+		p.field("Fix", "Look at what answers at the port that the file names for it, and at its configuration there; or take the feature out of the file.")
+	} else {
+		p.field("Fix", b.Fix)
+	}
 	p.look(b)
 	p.f("\n")
+}
+
+// rule is what a behaviour that failed demands, and why. Where what the system claims was never
+// there, it is not asked yet.
+func (p *page) rule(b *v1alpha1.Behaviour) {
+	if b.NeverServed() {
+		p.field("Rule", fmt.Sprintf("What a system's file claims is served. This is not, so that nothing could be asked of: %s", b.Title))
+		return
+	}
+	p.field("Rule", b.Title)
+	for _, ref := range b.Refs {
+		p.field("", fmt.Sprintf("%s: %q", Basis(ref), ref.Quote))
+		if ref.URL != "" {
+			p.field("", ref.URL)
+		}
+	}
+	p.field("Why", b.Why)
 }
 
 // ownPods says whether a failure is told as one of an app, and that app is the suite's
@@ -558,7 +572,11 @@ func (p *page) controls() {
 	}
 	if !bad {
 		if n := len(p.r.Controls); n > 0 {
-			p.f("Controls: the baseline was clean and every abrupt kill was seen (%s).\n\n", count(n, "control"))
+			but := ""
+			if slices.ContainsFunc(p.r.Behaviours, func(b v1alpha1.Behaviour) bool { return b.NeverServed() }) {
+				but = ", apart from what is claimed and was never served,"
+			}
+			p.f("Controls: the baseline was clean%s and every abrupt kill was seen (%s).\n\n", but, count(n, "control"))
 		}
 		return
 	}

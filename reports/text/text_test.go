@@ -196,13 +196,11 @@ func TestWhoJudgesThePropagation(t *testing.T) {
 	}
 }
 
-// Steps that failed are nobody's first suspects where all was well; and to tell of them
-// changes nothing in the report.
+// Steps that failed are told at the top, also where all was well without them; and to tell of
+// them changes nothing in the report.
 func TestSuspects(t *testing.T) {
 	const suspects = "look at this first"
-	for verdict, want := range map[spec.Verdict]bool{
-		spec.Pass: false, spec.Skipped: false, spec.Fail: true, spec.Inconclusive: true,
-	} {
+	for _, verdict := range []spec.Verdict{spec.Pass, spec.Skipped, spec.Fail, spec.Inconclusive} {
 		r := &v1alpha1.ConformanceReport{
 			Stage:      "kind",
 			Behaviours: []v1alpha1.Behaviour{{ID: "pod.x", Level: spec.Must, Verdict: verdict, Scenario: "a"}},
@@ -219,11 +217,8 @@ func TestSuspects(t *testing.T) {
 			t.Fatal(err)
 		}
 		flat := strings.Join(strings.Fields(b.String()), " ")
-		if got := strings.Contains(flat, suspects); got != want {
-			t.Errorf("%s: %t", verdict, got)
-		}
-		line := "1 of the system's own preStop hooks failed: preStop hook: PreStopHook failed (gate-a, gate-other): " + suspects
-		if want && !strings.Contains(flat, line) {
+		line := "1 of the system's own preStop hooks failed: preStop hook: PreStopHook failed (gate-a, gate-other, gate-b): " + suspects
+		if !strings.Contains(flat, line) {
 			t.Errorf("%s: no %q in\n%s", verdict, line, b.String())
 		}
 		if f := r.Scenarios[0].FailedSteps[0]; f.Times != 1 || len(f.Instances) != 1 {

@@ -21,6 +21,9 @@ const (
 // and never as the system's failure. A run in which nothing was shown to pass
 // is Inconclusive.
 //
+// What the system claims and never served fails the run at any level: it is the
+// system's own word, and no advice.
+//
 // A known deviation fails as any other, and so does the run. It is left out of
 // the exit code alone, so that a vendor's CI hears of what is new.
 func (r *ConformanceReport) Conclude() {
@@ -28,7 +31,7 @@ func (r *ConformanceReport) Conclude() {
 	verdict, shown, known := spec.Skipped, false, false
 	for i := range r.Behaviours {
 		b := &r.Behaviours[i]
-		decides := b.Level == spec.Must || b.Level == spec.Control || (b.Level == spec.Should && r.Settings.Strict)
+		decides := b.Level == spec.Must || b.Level == spec.Control || (b.Level == spec.Should && r.Settings.Strict) || b.NeverServed()
 		b.Warning = b.Verdict == spec.Fail && b.Level == spec.Should && !decides
 		b.Known = r.known(b)
 		r.Summary.add(b)

@@ -35,6 +35,12 @@ func TestConclude(t *testing.T) {
 		{name: "inconclusive beats pass", in: []b{must(spec.Inconclusive), must(spec.Pass)}, want: spec.Inconclusive, exit: 3},
 		{name: "should warns", in: []b{must(spec.Pass), should(spec.Fail)}, want: spec.Pass, exit: 0, warnings: 1},
 		{name: "should fails a strict run", in: []b{must(spec.Pass), should(spec.Fail)}, strict: true, want: spec.Fail, exit: 1},
+		{name: "what is claimed and not there fails at any level", in: []b{must(spec.Pass), {
+			ID: "s", Level: spec.Should, Verdict: spec.Fail, Findings: v1alpha1.Findings{{Check: spec.Claimed, Verdict: spec.Fail}},
+		}}, want: spec.Fail, exit: 1},
+		{name: "what is claimed and in doubt does not", in: []b{must(spec.Pass), {
+			ID: "s", Level: spec.Should, Verdict: spec.Inconclusive, Findings: v1alpha1.Findings{{Check: spec.Claimed, Verdict: spec.Fail}},
+		}}, want: spec.Pass, exit: 0},
 		{name: "only shoulds", in: []b{should(spec.Pass)}, want: spec.Pass, exit: 0},
 		{name: "may costs nothing", in: []b{must(spec.Pass), may(spec.Fail)}, strict: true, want: spec.Pass, exit: 0},
 		{name: "a blind control is no failure of the system", in: []b{must(spec.Pass), ctl(spec.Fail)}, want: spec.Error, exit: 3},

@@ -3,13 +3,16 @@
 package behaviour
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,6 +135,21 @@ type Recorder struct {
 	stood bool // a recording's load has run clean
 }
 
+// nothingToRecord says of each selected behaviour why it can't be recorded, those with the same
+// reason together.
+func nothingToRecord(skipped map[string]Skip) error {
+	of := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(skipped)) {
+		why := skipped[id].Why
+		of[why] = append(of[why], id)
+	}
+	text := "nothing to record: no behaviour is selected that this stage can carry"
+	for _, why := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Compare(of[a][0], of[b][0]) }) {
+		text += fmt.Sprintf("\n  %s: %s", strings.Join(of[why], ", "), why)
+	}
+	return errors.New(text)
+}
+
 // NewRecorder plans a run. What a stage can't carry is skipped with its
 // reason; a plan with nothing to record is an error.
 func NewRecorder(cfg Config) (*Recorder, error) {
@@ -150,7 +168,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 		take = append(take, fit)
 	}
 	if len(take) == 0 {
-		return nil, errors.New("nothing to record: no behaviour is selected that this stage can carry")
+		return nil, nothingToRecord(r.run.Skipped)
 	}
 	if fit, skip := cfg.Stage.Fit(controlOf(Catalogue())); skip.Why == "" {
 		take = withControl(take, fit)

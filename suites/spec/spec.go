@@ -279,6 +279,9 @@ func (c Count) What() string {
 // Met says whether the evidence suffices.
 func (c Count) Met() bool { return c.N >= c.Floor }
 
+// Claimed is the check that what a system's file claims is there at all.
+const Claimed = "claimed"
+
 // Finding is what one check says of one recording.
 type Finding struct {
 	// Check names the check that speaks.

@@ -138,8 +138,17 @@ func missing(s *system.System) string {
 		return ""
 	}
 	// What it brings along is in a folder that there is not yet (system.Sample).
-	if _, err := exec.LookPath(p.Command[0]); err != nil && !strings.HasPrefix(p.Command[0], "DIR/") {
+	absent := func(program string) bool {
+		_, err := exec.LookPath(program)
+		return err != nil && !strings.HasPrefix(program, "DIR/") && !strings.Contains(program, "{{")
+	}
+	if absent(p.Command[0]) {
 		return fmt.Sprintf("%q is not on this machine: %s", p.Command[0], cmp.Or(s.Host.Needs, "install it, or write the whole path"))
+	}
+	for i, step := range s.Terminate {
+		if len(step.Exec) > 0 && absent(step.Exec[0]) {
+			return fmt.Sprintf("terminate[%d].exec: %q is not on this machine: install it, or write the whole path", i, step.Exec[0])
+		}
 	}
 	return ""
 }
