@@ -10,6 +10,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 func newExplain() *cobra.Command {
@@ -65,7 +66,7 @@ func explain(b behaviour.Behaviour) string {
 			s.WriteString(text.Wrap("    ", fmt.Sprintf("needs at least %d%s%s", fl.N, of, fl)))
 		}
 	}
-	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n", joined(b.Needs))
+	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n", joined(needed(b.Needs)))
 	tested := s.String()
 	s.Reset()
 	f("\nSee it fail\n")
@@ -84,4 +85,20 @@ func explain(b behaviour.Behaviour) string {
 	}
 	// The words come before what can't be read without them.
 	return about + "\nThe words\n" + legend(about+tested, b.Traffic) + tested + s.String()
+}
+
+// needed are features as a system's file says that it has them, where that is not the word itself.
+func needed(features []spec.Feature) []string {
+	out := make([]string, len(features))
+	for i, f := range features {
+		switch f {
+		case spec.LBHealth:
+			out[i] = "a path that load balancers ask (health.lb)"
+		case spec.Admin:
+			out[i] = "a request that begins the drain (admin, or http in terminate)"
+		default:
+			out[i] = string(f)
+		}
+	}
+	return out
 }
