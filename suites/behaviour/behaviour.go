@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
@@ -179,6 +180,17 @@ func Find(id string) (Behaviour, bool) {
 	return Behaviour{}, false
 }
 
+// Breaks are the IDs of the behaviours that say that a fault breaks them, sorted.
+func Breaks(f spec.Fault) []string {
+	var out []string
+	for _, b := range Catalogue() {
+		if slices.Contains(b.BrokenBy, f) {
+			out = append(out, b.ID)
+		}
+	}
+	return out
+}
+
 var idForm = regexp.MustCompile(`^[a-z0-9]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // Validate lists everything that is wrong with a catalogue, all at once.
@@ -232,6 +244,14 @@ func Validate(all []Behaviour) error {
 		}
 		if len(b.BrokenBy) == 0 {
 			bug("no fault breaks it: if you can't break it, it is no test")
+		}
+		for _, f := range b.BrokenBy {
+			if !fixtures.Has(Faults(), f) {
+				bug("it is broken by %q, which no component has", f)
+			}
+		}
+		if err := b.Disrupt.Validate(); err != nil {
+			bug("%w", err)
 		}
 		if len(b.Traffic) == 0 {
 			bug("no traffic")

@@ -43,6 +43,9 @@ func (p Price) disruption(s Scenario) time.Duration {
 	case disrupt.NodeShutdown:
 		return ending + shutdown
 	case disrupt.RollOut:
+		if s.Topology.Behind { // each comes back when its predecessor is gone
+			return replicas * (ending + p.Replaced + s.Topology.MinReady)
+		}
 		return replicas*(s.Topology.MinReady+p.Replaced) + ending
 	default:
 		each := ending + p.Replaced

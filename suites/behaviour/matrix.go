@@ -60,11 +60,7 @@ func (j *judgement) matrix(run Run, blind blindness) (*v1alpha1.Matrix, error) {
 		out.Rows = append(out.Rows, *row)
 	}
 	slices.SortFunc(out.Rows, func(a, b v1alpha1.MatrixRow) int { return cmp.Compare(a.Fault, b.Fault) })
-	kills := map[spec.Fault][]string{}
-	for _, f := range Faults() {
-		kills[f.Name] = f.Breaks
-	}
-	meta.Check(out, kills)
+	meta.Check(out, Breaks)
 	problems, doubts, unput, killed := j.holes(out)
 	out.Killed, out.Unput = killed, unput
 	out.Problems = append(out.Problems, problems...)
@@ -146,7 +142,7 @@ func (j *judgement) holes(m *v1alpha1.Matrix) (problems, doubts, unput, killed [
 			carried := j.carried(b)
 			for _, k := range b.Checks {
 				elsewhere := slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
-					e, err := meta.Expected(f)
+					e, err := meta.Expected(f, Breaks(f))
 					return err != nil || slices.Contains(carried, f) || !slices.Contains(e.Of(id).Checks, k.Name)
 				})
 				switch {
@@ -204,7 +200,7 @@ func unheld(m *v1alpha1.Matrix) []string {
 	}
 	var out []string
 	for _, row := range m.Rows {
-		e, err := meta.Expected(row.Fault)
+		e, err := meta.Expected(row.Fault, Breaks(row.Fault))
 		if err != nil {
 			continue // that is a problem already
 		}

@@ -299,59 +299,35 @@ func alone(s Scenario, fault spec.Fault) bool {
 	return s.calibrates(fault) || s.Disrupt.NodeWide()
 }
 
-// recordAll records the control alone, then what can run side by side, as far
-// as its CPU cost allows, then what can't.
+// recordAll records all scenarios, in the order and as many side by side as admission has it.
 func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
-	given := make(chan func(*lanes)) // by who stands, and who has ended
-	waiting := r.run.Plan
-	l := lanes{cores: r.run.Cores, free: r.run.Cores}
-	told := false // that they wait
-	for n := 0; len(waiting) > 0 || l.running > 0; {
+	a := newAdmission(r.cfg.Price, r.cfg.How.Fault, r.run.Plan, r.run.Cores, r.room)
+	for !a.over() {
 		if ctx.Err() != nil {
-			for _, s := range waiting {
+			for _, s := range a.stop() {
 				close(r.done[s.Name])
 			}
-			waiting = nil
 		}
-		i := r.cfg.Price.next(waiting, r.cfg.How.Fault, l.free, l.running, func(s Scenario) bool {
-			return l.running == 0 || r.room(s, l.loaded(), l.changed)
-		})
-		if i >= 0 {
-			s, number := waiting[i], n+1
-			waiting = slices.Delete(slices.Clone(waiting), i, i+1)
-			t := r.cfg.Price.takes(s)
-			if alone(s, r.cfg.How.Fault) {
-				t = lane{r.run.Cores, r.run.Cores}
-			}
-			n++
-			l.begin(t, time.Now())
-			told = false
+		if x, ok := a.next(); ok {
 			wg.Go(func() {
-				var once sync.Once
-				up := func() { once.Do(func() { given <- func(l *lanes) { l.up(t) } }) }
-				r.recordUntilProven(ctx, s, number, up)
-				close(r.done[s.Name])
-				up()
-				given <- func(l *lanes) { l.end(t, time.Now()) }
+				defer a.ended(x)
+				up := sync.OnceFunc(func() { a.stands(x) })
+				defer up()
+				r.recordUntilProven(ctx, x.Scenario, x.nth, up)
+				close(r.done[x.Name])
 			})
 			continue
 		}
-		if l.running == 0 {
-			continue
-		}
 		var again <-chan time.Time
-		if r.cfg.Price.Measured && len(waiting) > 0 {
+		if r.cfg.Price.Measured && a.waits() {
 			again = time.After(stolenEvery)
 		}
 		select {
-		case give := <-given:
-			give(&l)
+		case <-a.changed:
 		case <-again:
-			anywhere := func(Scenario) bool { return true }
-			if !told && time.Since(l.changed) >= waitingFor && r.cfg.Price.next(waiting, r.cfg.How.Fault, l.free, l.running, anywhere) >= 0 {
-				told = true
-				r.say("", fmt.Sprintf("the machine has no time for more beside the %d that run: %d to come", l.running, len(waiting)), n, 0, 0)
+			if running, left, begun, yes := a.starved(); yes {
+				r.say("", fmt.Sprintf("the machine has no time for more beside the %d that run: %d to come", running, left), begun, 0, 0)
 			}
 		}
 	}

@@ -22,8 +22,8 @@ type Price struct {
 	// Gate is what it takes more where a gateway stands between: each request is
 	// two.
 	Gate float64
-	// GoingUp is what bringing a scenario up takes besides, in cores, which
-	// others would feel.
+	// GoingUp is what bringing a scenario up takes, in cores, which others would feel. Its
+	// load begins behind that.
 	GoingUp float64
 	// Up is what it takes to bring a scenario up, and Replaced what a replacement
 	// takes until it is there.
@@ -66,7 +66,7 @@ func (p Price) cores() float64 { return float64(runtime.NumCPU())*p.Share - p.St
 // takes is how much of the machine a scenario takes while it goes up, and when
 // it stands, in cores.
 func (p Price) takes(s Scenario) lane {
-	return lane{goesUp: min(s.Cost+p.GoingUp, p.cores()), stands: min(s.Cost, p.cores())}
+	return lane{goesUp: min(max(s.Cost, p.GoingUp), p.cores()), stands: min(s.Cost, p.cores())}
 }
 
 // order puts the longest first, behind the control, by what it takes on a stage that is

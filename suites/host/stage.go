@@ -194,7 +194,7 @@ func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
 		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
 	}
-	if why := host.Can(b.Disrupt); why != "" {
+	if why := b.Disrupt.Host(); why != "" {
 		return why
 	}
 	for _, p := range b.Traffic {

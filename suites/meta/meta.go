@@ -22,7 +22,8 @@ import (
 //go:embed expected/*.yaml
 var expected embed.FS
 
-// Expectation is what a run with a fault must say.
+// Expectation is what a run with a fault must say. What a behaviour names the fault for must
+// fail, and all else pass: the files hold what is to be otherwise, or more precise.
 type Expectation struct {
 	Fault    spec.Fault         `json:"fault"`
 	Verdicts map[string]Verdict `json:"verdicts"`
@@ -42,23 +43,30 @@ type Verdict struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Expected returns what a fault must do; fs.ErrNotExist where nothing is
-// written down for it.
-func Expected(fault spec.Fault) (Expectation, error) {
-	var e Expectation
-	b, err := expected.ReadFile("expected/" + string(fault) + ".yaml")
-	if errors.Is(err, fs.ErrNotExist) {
-		return e, fmt.Errorf("nothing is written down of what fault %q must do: %w", fault, err)
+// Expected returns what a fault must do, of which some behaviours say that it breaks them;
+// fs.ErrNotExist where none does and nothing else is written down for it.
+func Expected(fault spec.Fault, named []string) (Expectation, error) {
+	e := Expectation{Fault: fault, Verdicts: map[string]Verdict{}}
+	for _, id := range named {
+		e.Verdicts[id] = Verdict{Verdict: spec.Fail}
 	}
-	if err != nil {
+	b, err := expected.ReadFile("expected/" + string(fault) + ".yaml")
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(named) > 0:
+		return e, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return e, fmt.Errorf("no behaviour names fault %q, and nothing is written down of what it must do: %w", fault, err)
+	case err != nil:
 		return e, err
 	}
-	if err := yaml.UnmarshalStrict(b, &e); err != nil {
+	var file Expectation
+	if err := yaml.UnmarshalStrict(b, &file); err != nil {
 		return e, fmt.Errorf("expected/%s.yaml: %w", fault, err)
 	}
-	if e.Fault != fault {
-		return e, fmt.Errorf("expected/%s.yaml is about fault %q", fault, e.Fault)
+	if file.Fault != fault {
+		return e, fmt.Errorf("expected/%s.yaml is about fault %q", fault, file.Fault)
 	}
+	maps.Copy(e.Verdicts, file.Verdicts)
 	return e, nil
 }
 
@@ -71,11 +79,12 @@ func (e Expectation) Of(id string) Verdict {
 }
 
 // Check fills in what was expected of each cell of a kill matrix, and lists
-// what is otherwise. kills are the behaviours that each fault names.
-func Check(m *v1alpha1.Matrix, kills map[spec.Fault][]string) {
+// what is otherwise. breaks are the behaviours that name a fault.
+func Check(m *v1alpha1.Matrix, breaks func(spec.Fault) []string) {
 	for i := range m.Rows {
 		row := &m.Rows[i]
-		e, err := Expected(row.Fault)
+		kills := breaks(row.Fault)
+		e, err := Expected(row.Fault, kills)
 		if err != nil {
 			m.Problems = append(m.Problems, err.Error())
 		}
@@ -83,7 +92,7 @@ func Check(m *v1alpha1.Matrix, kills map[spec.Fault][]string) {
 			c := &row.Cells[k]
 			want := e.Of(c.Behaviour)
 			c.Expected, c.Why = want.Verdict, want.Why
-			named := slices.Contains(kills[row.Fault], c.Behaviour)
+			named := slices.Contains(kills, c.Behaviour)
 			wrong := func(format string, args ...any) {
 				m.Problems = append(m.Problems, fmt.Sprintf("%s under %s: ", c.Behaviour, row.Fault)+fmt.Sprintf(format, args...))
 			}

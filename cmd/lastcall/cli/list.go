@@ -175,7 +175,7 @@ func page(w io.Writer, all []entry) error {
 	}
 	b.WriteString("# Faults\n\n| fault | what it does | must fail |\n|---|---|---|\n")
 	for _, f := range behaviour.Faults() {
-		fmt.Fprintf(&b, "| `%s` | %s: %s | %s |\n", f.Name, f.Component, cell(f.Does), strings.Join(f.Breaks, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s: %s | %s |\n", f.Name, f.Component, cell(f.Does), strings.Join(behaviour.Breaks(f.Name), ", "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/meta"
 )
 
@@ -110,7 +111,7 @@ func expect() *cobra.Command {
 			if r.Settings.Fault == "" {
 				return fmt.Errorf("%s is a run without --fault: there is nothing that it must fail", args[0])
 			}
-			want, err := meta.Expected(r.Settings.Fault)
+			want, err := meta.Expected(r.Settings.Fault, behaviour.Breaks(r.Settings.Fault))
 			if err != nil {
 				return err
 			}

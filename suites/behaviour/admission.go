@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// admission says which scenario of a plan may begin: the control alone, then what can run side by
+// side, as far as its CPU cost and the machine allow, then what can't. Its methods may be called
+// from many goroutines.
+type admission struct {
+	price Price
+	fault spec.Fault
+	// room says whether the machine, of so many cores for what stands, has the time for one
+	// scenario more, by what it has used since an instant. It is asked where something runs.
+	room func(s Scenario, cores float64, since time.Time) bool
+	// changed has something in it when one stands or has ended since it was last read.
+	changed chan struct{}
+
+	mu      sync.Mutex
+	waiting []Scenario
+	begun   int
+	lanes   lanes
+	told    bool // that they wait
+}
+
+// admitted is a scenario that may begin: the nth of its run.
+type admitted struct {
+	Scenario
+	nth   int
+	takes lane
+}
+
+func newAdmission(p Price, fault spec.Fault, plan []Scenario, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
+	return &admission{
+		price: p, fault: fault, room: room, changed: make(chan struct{}, 1),
+		waiting: slices.Clone(plan), lanes: lanes{cores: cores, free: cores},
+	}
+}
+
+// next takes the first scenario out that may begin now; false where none may.
+func (a *admission) next() (admitted, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, func(s Scenario) bool {
+		return a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed)
+	})
+	if i < 0 {
+		return admitted{}, false
+	}
+	s := a.waiting[i]
+	a.waiting = slices.Delete(a.waiting, i, i+1)
+	a.begun++
+	x := admitted{Scenario: s, nth: a.begun, takes: a.price.takes(s)}
+	if alone(s, a.fault) {
+		x.takes = lane{a.lanes.cores, a.lanes.cores}
+	}
+	a.lanes.begin(x.takes, time.Now())
+	a.told = false
+	return x, true
+}
+
+// stands is called when the load of one that began runs.
+func (a *admission) stands(x admitted) { a.change(func() { a.lanes.up(x.takes) }) }
+
+// ended is called when one that stood is no more.
+func (a *admission) ended(x admitted) { a.change(func() { a.lanes.end(x.takes, time.Now()) }) }
+
+func (a *admission) change(how func()) {
+	a.mu.Lock()
+	how()
+	a.mu.Unlock()
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// stop gives up what has not begun.
+func (a *admission) stop() []Scenario {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.waiting
+	a.waiting = nil
+	return out
+}
+
+// over says whether nothing waits and nothing runs.
+func (a *admission) over() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting) == 0 && a.lanes.running == 0
+}
+
+// waits says whether something waits.
+func (a *admission) waits() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting) > 0
+}
+
+// starved says that scenarios have waited for long, and for nothing but the machine's time: once,
+// until the next one begins. begun is how many began until now.
+func (a *admission) starved() (running, waiting, begun int, yes bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	anywhere := func(Scenario) bool { return true }
+	if a.told || time.Since(a.lanes.changed) < waitingFor || a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, anywhere) < 0 {
+		return 0, 0, 0, false
+	}
+	a.told = true
+	return a.lanes.running, len(a.waiting), a.begun, true
+}

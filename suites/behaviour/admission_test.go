@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+)
+
+// oneCore is a price by which scenarios may take one core together.
+func oneCore() Price { return Price{Share: 1 / float64(runtime.NumCPU()), GoingUp: 0.2} }
+
+// planned has a control, two that fit beside each other, one that fits beside none, and one that
+// touches nodes.
+func planned() []Scenario {
+	shared := disrupt.DeleteEach(1)
+	return []Scenario{
+		{Name: "control", Control: true, Cost: 0.3, Disrupt: KillEach},
+		{Name: "a", Cost: 0.3, Disrupt: shared}, {Name: "heavy", Cost: 1, Disrupt: shared}, {Name: "b", Cost: 0.2, Disrupt: shared},
+		{Name: "node", Cost: 0.1, Disrupt: ShutNode},
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roomy := true
+		a := newAdmission(oneCore(), "", planned(), 1, func(Scenario, float64, time.Time) bool { return roomy })
+		running := map[string]admitted{}
+		begins := func(when, name string) {
+			t.Helper()
+			x, ok := a.next()
+			if x.Name != name || ok != (name != "") {
+				t.Fatalf("%s: %q begins, want %q", when, x.Name, name)
+			}
+			if ok {
+				running[name] = x
+			}
+		}
+		signalled := func(when string) {
+			t.Helper()
+			select {
+			case <-a.changed:
+			default:
+				t.Errorf("%s: nobody hears of it", when)
+			}
+		}
+		begins("first", "control")
+		begins("beside the control", "")
+		a.stands(running["control"])
+		signalled("the control stands")
+		begins("beside a control that stands", "")
+		a.ended(running["control"])
+		signalled("the control ended")
+		begins("after the control", "a")
+		begins("while it goes up", "b") // 0.3 and 0.2 of 1
+		begins("with no room for the heavy one", "")
+		if running["b"].nth != 3 {
+			t.Errorf("it is the number %d", running["b"].nth)
+		}
+		a.stands(running["a"])
+		a.stands(running["b"])
+		begins("what takes all", "")
+		a.ended(running["a"])
+		begins("beside one", "")
+		a.ended(running["b"])
+		begins("when nothing runs", "heavy")
+		begins("a node's beside it", "")
+		a.ended(running["heavy"])
+		if a.over() || !a.waits() {
+			t.Error("it is over before the last one")
+		}
+		begins("at last", "node")
+		if a.over() || a.waits() {
+			t.Error("it is over while one runs")
+		}
+		a.ended(running["node"])
+		if !a.over() {
+			t.Error("it is not over")
+		}
+	})
+}
+
+// What waits for nothing but the machine is told after a while, and once.
+func TestAdmissionStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := planned()[1:]
+		a := newAdmission(oneCore(), "", plan, 1, func(Scenario, float64, time.Time) bool { return false })
+		first, ok := a.next()
+		if !ok || first.Name != "a" {
+			t.Fatalf("what is alone needs no room: %q", first.Name)
+		}
+		if x, ok := a.next(); ok {
+			t.Fatalf("%s begins where there is no room", x.Name)
+		}
+		time.Sleep(waitingFor - time.Nanosecond)
+		if _, _, _, yes := a.starved(); yes {
+			t.Error("it is told too soon")
+		}
+		time.Sleep(time.Nanosecond)
+		if running, waiting, begun, yes := a.starved(); !yes || running != 1 || waiting != 3 || begun != 1 {
+			t.Errorf("%d run, %d wait, %d began: %t", running, waiting, begun, yes)
+		}
+		if _, _, _, yes := a.starved(); yes {
+			t.Error("it is told twice")
+		}
+		if left := a.stop(); len(left) != 3 || a.waits() || a.over() {
+			t.Errorf("%d were given up", len(left))
+		}
+		a.ended(first)
+		if !a.over() {
+			t.Error("it is not over")
+		}
+	})
+}
+
+// What can't begin for its cost is not the machine's fault.
+func TestAdmissionIsNotStarvedByCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := planned()[1:3]
+		a := newAdmission(oneCore(), "", plan, 1, func(Scenario, float64, time.Time) bool { return true })
+		if x, ok := a.next(); !ok || x.Name != "a" {
+			t.Fatal(x.Name)
+		}
+		time.Sleep(2 * waitingFor)
+		if _, _, _, yes := a.starved(); yes {
+			t.Error("the heavy one waits for what runs, and it is laid at the machine's door")
+		}
+	})
+}
