@@ -96,11 +96,11 @@ func TestAdmissionStarves(t *testing.T) {
 		if x, ok := a.next(); ok {
 			t.Fatalf("%s begins where there is no room", x.Name)
 		}
-		time.Sleep(waitingFor - time.Nanosecond)
+		<-time.After(waitingFor - time.Nanosecond)
 		if _, _, _, yes := a.starved(); yes {
 			t.Error("it is told too soon")
 		}
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		if running, waiting, begun, yes := a.starved(); !yes || running != 1 || waiting != 3 || begun != 1 {
 			t.Errorf("%d run, %d wait, %d began: %t", running, waiting, begun, yes)
 		}
@@ -125,7 +125,7 @@ func TestAdmissionIsNotStarvedByCost(t *testing.T) {
 		if x, ok := a.next(); !ok || x.Name != "a" {
 			t.Fatal(x.Name)
 		}
-		time.Sleep(2 * waitingFor)
+		<-time.After(2 * waitingFor)
 		if _, _, _, yes := a.starved(); yes {
 			t.Error("the heavy one waits for what runs, and it is laid at the machine's door")
 		}

@@ -5,6 +5,7 @@ package meta_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"testing"
 
 	_ "github.com/lastcall-dev/lastcall/suites/all"
@@ -29,6 +30,9 @@ func TestExpectationsSpeakOfTheCatalogue(t *testing.T) {
 		for id, v := range e.Verdicts {
 			if _, ok := behaviour.Find(id); !ok {
 				t.Errorf("%s: %q is no behaviour", f.Name, id)
+			}
+			if v.Verdict != spec.Pass && v.Why == "" && !slices.Contains(breaks, id) {
+				t.Errorf("%s: %s is expected to be %s, and neither names the fault nor has a reason", f.Name, id, v.Verdict)
 			}
 			// Without it, a lost agent would do as well.
 			if v.Verdict == spec.Inconclusive && v.Reason == "" {

@@ -40,6 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.UnreadyBeforeClosed()},
-	BrokenBy:   []spec.Fault{echo.ListenerBeforeReady},
+	BrokenBy:   []spec.Fault{echo.ListenerBeforeReady, echo.CloseListener, echo.ExitOnSigterm},
 	Resolution: 20 * time.Millisecond,
 })
