@@ -86,8 +86,8 @@ rejudged: ## judge the kept recordings again, and compare with what was said of 
 race: ## the tests of what is concurrent, with the race detector (needs a C compiler)
 	$(GO) test -race -p 1 $(raced)
 
-# What each fault must do stands in suites/meta/expected, written before the
-# first run with it.
+# What each fault must do the behaviours say (BrokenBy), and suites/meta/expected where
+# it is more or otherwise: written before the first run with it.
 meta: ## prove the suite: each behaviour under its first fault
 	$(call run,--matrix diagonal)
 
