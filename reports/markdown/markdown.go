@@ -154,10 +154,14 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 	if x.Known != nil {
 		line("Known deviation", x.Known.String())
 	}
-	for _, r := range x.Refs {
-		line("Rule", fmt.Sprintf("%s: %q", text.Basis(r), r.Quote))
+	if first := text.Unserved(x); first != "" {
+		line("Rule", first)
+	} else {
+		for _, r := range x.Refs {
+			line("Rule", fmt.Sprintf("%s: %q", text.Basis(r), r.Quote))
+		}
+		line("Why", x.Why)
 	}
-	line("Why", x.Why)
 	line("Reason", x.Reason)
 	for i := range x.Findings {
 		f := &x.Findings[i]
@@ -178,7 +182,7 @@ func details(b *bytes.Buffer, x *v1alpha1.Behaviour) {
 		}
 		line("Likely", f.Cause)
 	}
-	line("Fix", x.Fix)
+	line("Fix", text.Fix(x))
 	fmt.Fprintf(b, "- Explain: `lastcall explain %s`\n\n</details>\n", x.ID)
 }
 

@@ -80,6 +80,28 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
+// So it does of what is claimed and was never served: the rule itself was not asked.
+func TestWhatWasNeverServed(t *testing.T) {
+	r := &v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{
+		ID: "a.b", Title: "It says so", Level: spec.Should, Verdict: spec.Fail, Recorded: true,
+		Refs: []spec.Ref{{Doc: "RFC 1", Quote: "Servers SHOULD say so."}}, Why: "Because.", Fix: "Say so.",
+		Findings: v1alpha1.Findings{{Check: spec.Claimed, Verdict: spec.Fail}},
+	}}}
+	r.Conclude()
+	var b bytes.Buffer
+	if err := markdown.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		"file claims is served": true, "Look at what answers at the port": true,
+		"SHOULD say so": false, "Because.": false, "Fix: Say so.": false,
+	} {
+		if got := strings.Contains(b.String(), text); got != want {
+			t.Errorf("%q: %t in\n%s", text, got, b.String())
+		}
+	}
+}
+
 // A page says of a known deviation what a terminal does.
 func TestKnownDeviations(t *testing.T) {
 	r := &v1alpha1.ConformanceReport{

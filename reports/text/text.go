@@ -303,20 +303,32 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 	if p.ownPods(b) {
 		p.field("Whose", "The pods are Lastcall's own, and keep this rule on a healthy cluster. Look first at what ends them and what carries their traffic: the kubelet, the runtime, the CNI plugin, kube-proxy. What follows is for pods of yours.")
 	}
-	if b.NeverServed() {
-		p.field("Fix", "Look at what answers at the port that the file names for it, and at its configuration there; or take the feature out of the file.")
-	} else {
-		p.field("Fix", b.Fix)
-	}
+	p.field("Fix", Fix(b))
 	p.look(b)
 	p.f("\n")
 }
 
-// rule is what a behaviour that failed demands, and why. Where what the system claims was never
-// there, it is not asked yet.
-func (p *page) rule(b *v1alpha1.Behaviour) {
+// Unserved is what a behaviour that failed demands first, where what the system claims was never
+// there: its own rule was not asked yet. "": it was.
+func Unserved(b *v1alpha1.Behaviour) string {
+	if !b.NeverServed() {
+		return ""
+	}
+	return "What a system's file claims is served. This is not, so that nothing could be asked of: " + b.Title
+}
+
+// Fix is what to do about a behaviour that failed.
+func Fix(b *v1alpha1.Behaviour) string {
 	if b.NeverServed() {
-		p.field("Rule", fmt.Sprintf("What a system's file claims is served. This is not, so that nothing could be asked of: %s", b.Title))
+		return "Look at what answers at the port that the file names for it, and at its configuration there; or take the feature out of the file."
+	}
+	return b.Fix
+}
+
+// rule is what a behaviour that failed demands, and why.
+func (p *page) rule(b *v1alpha1.Behaviour) {
+	if first := Unserved(b); first != "" {
+		p.field("Rule", first)
 		return
 	}
 	p.field("Rule", b.Title)

@@ -165,6 +165,15 @@ const (
 	BalancerThreshold = 2
 )
 
+// What stages look at where backends are ended behind a gateway that stays.
+const (
+	// WatchFor is how long an instance that is ended reads from what it has closed:
+	// longer than who stands before it can be late, and still be called late.
+	WatchFor = 2 * time.Second
+	// CensusEvery is how often the sockets of what stays are counted.
+	CensusEvery = 250 * time.Millisecond
+)
+
 // DeafClients drops every failed sample before it is recorded, as a client
 // does that retries behind your back. It breaks the suite itself.
 // Must fail: pod.abrupt-death.

@@ -6,23 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
-
-// watchFor is how long an instance that is ended reads from what it has closed:
-// longer than who stands before it can be late, and still be called late.
-const watchFor = 2 * time.Second
-
-// censusEvery is how often the sockets of what stays are counted.
-const censusEvery = 250 * time.Millisecond
 
 // census tells, as long as the ground is there, which sockets the pods that stand before what is
 // ended have to it: one event for each of the peers' ports, as the witness of the pod's node
@@ -30,12 +22,10 @@ const censusEvery = 250 * time.Millisecond
 func (g *ground) census(pods []deploy.Instance, peers []system.Backend) {
 	var at []string
 	for _, p := range peers {
-		for _, port := range []int{p.HTTP, p.TLS} {
-			at = append(at, net.JoinHostPort(p.Address, strconv.Itoa(port)))
-		}
+		at = append(at, p.Pooled()...)
 	}
 	slices.Sort(at)
-	tick := time.NewTicker(censusEvery)
+	tick := time.NewTicker(behaviour.CensusEvery)
 	defer tick.Stop()
 	counted := map[string]bool{}
 	for {

@@ -166,7 +166,7 @@ func (g *ground) backend() deploy.Echo {
 	}
 	if t := g.scenario.Topology; t.Behind {
 		e = g.app()
-		e.Name, e.Watch = backendName, watchFor
+		e.Name, e.Watch = backendName, behaviour.WatchFor
 	}
 	e.Talks, e.Secret = true, systemSecret
 	e.Ledger, e.Collector, e.Credentials = g.stage.ledger(), g.stage.collector, ledgerSecret
@@ -211,10 +211,13 @@ func (g *ground) serve(ctx context.Context, back deploy.Echo) ([]system.Backend,
 // tellAddress tells at which address a pod is dialled by who stands before it, where it is
 // another than its own.
 func (g *ground) tellAddress(e timeline.Event) {
+	if e.Kind != timeline.PodSeen || !g.scenario.Topology.Behind {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.peers {
-		if e.Kind == timeline.PodSeen && g.scenario.Topology.Behind && p.Name == e.Name {
+		if p.Name == e.Name {
 			g.sink.Emit(timeline.Record{Event: &timeline.Event{
 				At: e.At, Err: e.Err, Source: "runner", Kind: timeline.PodAddress, Subject: e.Subject, Name: e.Name,
 				Attrs: map[string]string{"address": p.Address},

@@ -161,7 +161,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 	app := *g.stage.app
 	app.Successor = system.InPlace
 	started := *app.Host
-	started.Command = append(slices.Clone(started.Command), "--watch="+watchFor.String())
+	started.Command = append(slices.Clone(started.Command), "--watch="+behaviour.WatchFor.String())
 	app.Host = &started
 	ended.System, ended.Tells, ended.Rendered = &app, true, ""
 	ended.Place.Fault = string(g.faultOf(g.stage.app))
@@ -193,17 +193,10 @@ func (g *ground) front() *host.Fleet {
 	return g.fleet
 }
 
-// watchFor is how long an instance that is ended reads from what it has closed:
-// longer than who stands before it can be late, and still be called late.
-const watchFor = 2 * time.Second
-
-// censusEvery is how often the sockets of what stays are counted.
-const censusEvery = 250 * time.Millisecond
-
 // census tells, as long as the ground is there, which sockets what stands before
 // the instances that are ended has to them.
 func (g *ground) census(peers []system.Backend) {
-	tick := time.NewTicker(censusEvery)
+	tick := time.NewTicker(behaviour.CensusEvery)
 	defer tick.Stop()
 	for {
 		g.stands.Census(peers)
