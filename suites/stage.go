@@ -235,11 +235,8 @@ type kindStage struct {
 
 func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if sys := cfg.System; sys != nil {
-		switch {
-		case sys.Cluster == nil:
+		if sys.Cluster == nil {
 			return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it (cluster.manifests), or use --stage host", sys.Metadata.Name)}
-		case !slices.Contains(sys.Roles, system.Gateway):
-			return nil, &UsageError{fmt.Errorf("system %s is no gateway, and this version tests no other system in a cluster: use stage host", sys.Metadata.Name)}
 		}
 	}
 	s := &kindStage{keep: cfg.Keep, provider: kind.ProviderFor(kindConfig(cfg)), captures: map[string]*egress.Capture{}}

@@ -300,7 +300,7 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	}
 	how := behaviour.How{
 		Fault: fault, Isolate: cfg.Isolate, Matrix: cfg.Matrix,
-		Press: behaviour.Pressing{HTTP1: cfg.speaksHTTP1(), Cores: runtime.NumCPU()},
+		Press: behaviour.Pressing{HTTP1: cfg.pressed(), Cores: runtime.NumCPU()},
 	}
 	if cfg.Matrix != behaviour.NoMatrix {
 		// It says nothing of a system, so it has no specs.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -517,6 +518,11 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		meta.Lines = rec.Lines()
 	}()
 	sink := newSink(rec, s.Fault)
+	if s.Asks != nil {
+		sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+			"what": assertions.MarkPlain, "lasts": strconv.FormatBool(s.Asks.Slow != ""),
+		}})
+	}
 	say := func(step string) {
 		samples, failed := sink.Counts()
 		r.say(s.Name, step, n, samples, failed)

@@ -32,7 +32,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
-	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // Budgets of the stage. None is normative.
@@ -97,7 +96,7 @@ type Stage struct {
 	client control.Credentials
 	server control.Credentials
 	router *router
-	gate   *system.System // the reference's
+	stack  behaviour.Stack
 	shared deploy.Scope
 	// backstage are the witnesses by node, or the one collector under "".
 	backstage map[string]*agent
@@ -125,7 +124,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 		return nil, fmt.Errorf("a client for the cluster: %w", err)
 	}
 	s := &Stage{cfg: cfg, cs: cs, router: newRouter(), backstage: map[string]*agent{}}
-	if s.gate, err = systems.Gateway(); err != nil {
+	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
 	if s.auth, err = control.NewAuthority(); err != nil {
@@ -352,21 +351,15 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	skip := s.lack(b)
-	sys := s.system(b.Topology)
-	if skip.Why != "" || sys == nil {
+	sys := s.stack.Subject(b.Topology)
+	if skip.Why != "" || echoes(sys) {
 		return b, skip
 	}
-	return behaviour.Fit(b, sys)
+	return behaviour.Fit(b, sys.System)
 }
 
-// system is what stands in front of the backends that a scenario asks; nil: the reference
-// app is asked itself.
-func (s *Stage) system(t behaviour.Topology) *system.System {
-	if s.cfg.System == nil && t.Role == system.Gateway {
-		return s.gate
-	}
-	return s.cfg.System
-}
+// echoes says whether a subject is the reference app, which no manifest installs.
+func echoes(s behaviour.Subject) bool { return !s.Named && !s.Gateway() }
 
 // lack says why the stage can't carry a behaviour; it is zero if it can.
 func (s *Stage) lack(b behaviour.Behaviour) behaviour.Skip {
@@ -457,7 +450,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	n := s.opened
 	s.mu.Unlock()
 	g := &ground{
-		stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n), system: s.system(sc.Topology),
+		stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n), system: s.stack.Subject(sc.Topology),
 	}
 	return g, g.open(ctx)
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
-	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // DefaultLag is how long the stage's service network takes to follow an
@@ -63,7 +62,7 @@ type Config struct {
 // Stage is an open stage. It implements behaviour.Stage.
 type Stage struct {
 	cfg       Config
-	app, gate *system.System // the reference's
+	stack     behaviour.Stack
 	addresses *host.Addresses
 	authority *control.Authority
 	clients   atomic.Uint32 // ranges of addresses that were given out
@@ -90,10 +89,7 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 		cfg.Say = func(string, ...any) {}
 	}
 	s := &Stage{cfg: cfg, addresses: host.NewAddresses()}
-	if s.app, err = systems.App(); err != nil {
-		return nil, err
-	}
-	if s.gate, err = systems.Gateway(); err != nil {
+	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
 	if cfg.System != nil {
@@ -148,29 +144,16 @@ func (s *Stage) issue(address string) (cert, key []byte, err error) {
 	return c.Cert, c.Key, err
 }
 
-// subject is the system that a scenario is about: what it ends, or what stands
-// before that.
-func (s *Stage) subject(t behaviour.Topology) *system.System {
-	switch {
-	case s.cfg.System != nil:
-		return s.cfg.System
-	case t.Role == system.Gateway:
-		return s.gate
-	default:
-		return s.app
-	}
-}
-
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	if why := Lacks(b); why != "" {
 		return b, behaviour.Because(spec.Uncarried, why)
 	}
 	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
-	sys := s.subject(b.Topology)
-	if s.cfg.System != nil {
+	sys := s.stack.Subject(b.Topology)
+	if sys.Named {
 		// Who is of another role need not hear of features.
-		if skip := behaviour.OfAnotherRole(b, sys); skip.Why != "" {
+		if skip := behaviour.OfAnotherRole(b, sys.System); skip.Why != "" {
 			return b, skip
 		}
 	}
@@ -182,11 +165,11 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 			return b, behaviour.Because(spec.Unclaimed, why)
 		}
 	}
-	if s.cfg.System == nil {
+	if !sys.Named {
 		b.Topology = s.quick(b)
 		return b, behaviour.Skip{}
 	}
-	return behaviour.Fit(b, sys)
+	return behaviour.Fit(b, sys.System)
 }
 
 // Lacks says what a behaviour takes that no host has; "" for nothing.
@@ -291,7 +274,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	if f := sc.Fault; f != "" && !s.has(f) {
 		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
 	}
-	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.subject(sc.Topology)}
+	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
 	return g, g.open(ctx)
 }
 
