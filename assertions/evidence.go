@@ -21,6 +21,8 @@ const (
 	// Lasting are requests that last as long as they are asked to. What is done on kept
 	// connections takes them too: in the control they stand in for short ones (StandIn).
 	Lasting Evidence = "lasting"
+	// Named is who was reached, of those that stand behind one address.
+	Named Evidence = "named"
 	// Uploads are requests whose body is taken up as it comes.
 	Uploads Evidence = "uploads"
 )
@@ -33,6 +35,8 @@ func (e Evidence) Lacking() string {
 		return "it is judged by what the app itself wrote down of each request, and an app that is asked for paths of its own keeps no such ledger: where it speaks the suite's own words (load/work), leave app out of its file"
 	case Lasting:
 		return "it takes requests that last as long as they are asked to, and nothing says where the app has such: write app.slow"
+	case Named:
+		return "it takes to know which instance answered behind a Service, and an app that is asked for paths of its own says nothing of itself: where it speaks the suite's own words (load/work), leave app out of its file"
 	case Uploads:
 		return "it takes requests whose body the app reads as it comes, and says so, which only an app does that speaks the suite's own words (load/work): where it does, leave app out of its file"
 	default:

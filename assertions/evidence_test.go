@@ -37,7 +37,7 @@ func TestCheckNeeds(t *testing.T) {
 	if why := Undecided([]Check{of(Ledger), of(Uploads)}, Case{Plain: true}.shows); why != Ledger.Lacking() {
 		t.Errorf("where none can: %q", why)
 	}
-	for _, e := range []Evidence{Ledger, Lasting, Uploads} {
+	for _, e := range []Evidence{Ledger, Lasting, Named, Uploads} {
 		if e.Lacking() == "" {
 			t.Errorf("%s: nothing says what its lack means", e)
 		}

@@ -59,15 +59,22 @@ type Config struct {
 	Say func(format string, args ...any)
 }
 
-// Stage is an open stage. It implements behaviour.Stage.
+// Stage is an open stage, as the recordings of what is tested have it. It implements
+// behaviour.Stage.
 type Stage struct {
-	cfg       Config
-	stack     behaviour.Stack
+	*shared
+	cfg   Config
+	stack behaviour.Stack
+	dir   string // of its recordings, below that of all
+}
+
+// shared is what all views of a stage have together.
+type shared struct {
 	addresses *host.Addresses
 	authority *control.Authority
 	clients   atomic.Uint32 // ranges of addresses that were given out
-	dir       string
-	lock      *os.File // of dir: it is this run's
+	root      string
+	lock      *os.File // of root: it is this run's
 	cert      certificates
 }
 
@@ -88,7 +95,7 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
-	s := &Stage{cfg: cfg, addresses: host.NewAddresses()}
+	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses()}}
 	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
@@ -104,15 +111,32 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.dir, s.lock, err = newFolder(); err != nil {
+	if s.root, s.lock, err = newFolder(); err != nil {
 		return nil, err
 	}
+	s.dir = s.root
 	s.cert = certificates{ca: one.CA, caFile: filepath.Join(s.dir, "ca.crt")}
 	err = errors.Join(os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 	}
 	return s, nil
+}
+
+// View is the stage as the recordings of another system have it, with folders for what its
+// processes write and for its rendered configuration. What it made goes with the stage.
+func (s *Stage) View(sys *system.System, logs, rendered string) (*Stage, error) {
+	if err := runs(sys); err != nil {
+		return nil, err
+	}
+	stack, err := behaviour.NewStack(sys)
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.System, cfg.Logs, cfg.Rendered = sys, logs, rendered
+	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: filepath.Join(s.root, sys.Metadata.Name)}
+	return v, errors.Join(os.MkdirAll(v.dir, 0o755), os.MkdirAll(logs, 0o755))
 }
 
 // sources is a range of loopback addresses that clients dial from: one is not
@@ -288,9 +312,9 @@ func (s *Stage) has(f spec.Fault) bool {
 
 // Close removes what the stage made, and ends what the processes of the run left behind.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
-	left, err := endBelow(context.WithoutCancel(ctx), s.dir)
+	left, err := endBelow(context.WithoutCancel(ctx), s.root)
 	for _, l := range left {
 		s.cfg.Say("%v was left behind by what the run started: it was ended", l)
 	}
-	return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
+	return nil, errors.Join(err, os.RemoveAll(s.root), s.lock.Close())
 }
