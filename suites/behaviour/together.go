@@ -105,6 +105,9 @@ func (g *group) record(ctx []context.Context) {
 				}
 			}
 		}
+		if a.over() {
+			break // nothing will change any more that could be waited for
+		}
 		if x, ok := a.next(); ok {
 			r := g.all[x.of]
 			wg.Go(func() {
