@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +25,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/health"
 	"github.com/lastcall-dev/lastcall/fixtures/observe"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -60,18 +63,23 @@ type ground struct {
 	ctx      context.Context
 	direct   behaviour.Targets
 
-	relieved sync.Once // the pressure was ended before the streams
+	asks     *http.Client // for the health of instances
+	relieved sync.Once    // the pressure was ended before the streams
+
+	fronted atomic.Bool // each instance is asked for its health, and those that come are too
 
 	mu      sync.Mutex
 	targets []deploy.Instance
-	peers   []system.Backend  // a gateway's backends, by their Services
-	loaded  bool              // the load runs
-	killed  map[string]string // pods of ours that were killed for memory, and how
+	peers   []system.Backend              // a gateway's backends, by their Services
+	loaded  bool                          // the load runs
+	watched map[string]context.CancelFunc // end the looks at an instance's health, by its UID
+	killed  map[string]string             // pods of ours that were killed for memory, and how
 }
 
 func (g *ground) open(ctx context.Context) error {
 	s := g.stage
 	g.ctx, g.cancel = context.WithCancel(ctx)
+	g.asks = health.Client()
 	level := deploy.Restricted
 	if s.cfg.Ours {
 		level = deploy.Privileged
@@ -198,7 +206,10 @@ func (g *ground) app() deploy.Echo {
 
 // balance starts the balancer, where traffic goes through one.
 func (g *ground) balance(ctx context.Context) error {
-	if !slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == flow.Balanced }) {
+	if g.asksEach() {
+		return g.front(ctx)
+	}
+	if !g.balanced() {
 		return nil
 	}
 	svc := g.ways.services[viewOf(flow.Balanced)]
@@ -235,8 +246,12 @@ func (g *ground) observed(e timeline.Event) {
 	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.joins() {
 		g.tasks.Go(func() { g.join(e.Name, e.Subject) })
 	}
+	if e.Kind == timeline.PodReady && e.Attrs["ready"] == "true" && g.fronted.Load() {
+		g.tasks.Go(func() { g.arrived(e.Name, e.Subject) })
+	}
 	if e.Kind == timeline.PodGone {
 		g.buried(e.Subject)
+		g.departed(e.Subject)
 		g.tasks.Go(func() {
 			// The probe is there once there are streams to it.
 			stop := func(ctx context.Context, names ...flow.Stream) error { return g.probe.Stop(ctx, names...) }

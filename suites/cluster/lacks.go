@@ -28,7 +28,8 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if b.Disrupt.NodeWide() && !ours {
 		return behaviour.Because(spec.Uncarried, "it touches nodes or the control plane, which the suite does on clusters that it made only: use --stage kind")
 	}
-	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() }) && !reachable {
+	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
+	if outside && !reachable {
 		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")
 	}
 	return behaviour.Skip{}
@@ -58,8 +59,6 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	case t.Apart:
 		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
-	case slices.Contains(b.Needs, spec.LBHealth):
-		return "it asks each instance for its health as a load balancer does, which this version does on the host only: use --stage host"
 	}
 	return ""
 }

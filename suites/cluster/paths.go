@@ -49,6 +49,9 @@ func viewOf(p flow.Path) deploy.View {
 func (g *ground) views() []deploy.View {
 	out := []deploy.View{deploy.View(flow.Service)}
 	for _, p := range g.scenario.Traffic {
+		if p.Path == flow.Balanced && g.asksEach() {
+			continue // each instance has a Service of its own
+		}
 		if v := viewOf(p.Path); v != "" && !slices.Contains(out, v) {
 			out = append(out, v)
 		}
