@@ -31,7 +31,8 @@ func AdminClosed() Check {
 		Floors:   []Floor{ownFloor, elsewhereFloor, askedFloor, servedFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				in := intrusionOf(c, t)
 				g.span(in.from, in.until)
 				for _, e := range in.reached {
@@ -43,7 +44,6 @@ func AdminClosed() Check {
 				g.least(askedFloor, t.Name, len(in.gets))
 				g.least(servedFloor, t.Name, in.served)
 			}
-			g.needTerminations(c)
 			return g.conclude(
 				fmt.Sprintf("closed to others and to GET at each of %s", c.ends()),
 				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), c.ends()))
@@ -63,7 +63,7 @@ type intrusion struct {
 	served int
 }
 
-func intrusionOf(c Case, t Termination) intrusion {
+func intrusionOf(c Case, t Ending) intrusion {
 	in := intrusion{until: t.Del.At}
 	for _, e := range c.Timeline.EventsOf(timeline.Control, t.UID) {
 		if e.At > t.Del.At {
@@ -98,7 +98,7 @@ func intrusionOf(c Case, t Termination) intrusion {
 // gotNothing judges that the GETs began no drain. One that was refused (a status
 // of 400 or more) needs no more than that nothing followed; of another it takes
 // eyes that see a drain when there is one.
-func (g *gather) gotNothing(c Case, t Termination, in intrusion) {
+func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 	if len(in.gets) == 0 {
 		return
 	}

@@ -39,7 +39,8 @@ func NothingLostAtGoAway() Check {
 			all, lost, away := 0, 0, 0
 			taken := begunIDs(c.Timeline)
 			hit := map[string]bool{}
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)
 				if !ok {
@@ -72,7 +73,6 @@ func NothingLostAtGoAway() Check {
 				g.least(runningFloor, t.Name, atD)
 				g.least(begunFloor, t.Name, len(callsWhileAccepting(c, t)))
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, taken)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), all, lost)
 			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), c.ends())

@@ -77,7 +77,7 @@ func CallsSayTheirEnd() Check {
 			if len(kinds) == 0 {
 				g.doubt("no streaming calls were sent to the instances")
 			}
-			n := callEnds{of: map[string]Termination{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
+			n := callEnds{of: map[string]Ending{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
 			begun := 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -126,20 +126,20 @@ type callEnds struct {
 	over int
 	// of is whose they were, by their IDs, and hit are the instances with a wrong
 	// end, by their UIDs.
-	of  map[string]Termination
+	of  map[string]Ending
 	hit map[string]bool
 	// begun are the requests that a backend says it began.
 	begun map[string]bool
 }
 
-func (n *callEnds) failed(t Termination) {
+func (n *callEnds) failed(t Ending) {
 	n.wrong++
 	n.hit[t.UID] = true
 }
 
 // callEnded judges how one call ended, and says whether it is one that ran at D
 // or was begun after it.
-func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
+func (g *gather) callEnded(c Case, t Ending, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
 	lie := k.disowned(s, n.begun)
 	switch {
 	case !isCall(s), s.Phase == timeline.PhaseDial, s.Phase == timeline.PhaseTLS, k.left(s.End) <= t.Drain.At-t.Drain.Err:

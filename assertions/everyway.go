@@ -40,16 +40,17 @@ func EveryWayDrains() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			ended, dialled := map[string]int{}, map[string]int{}
+			by, dialled := map[string]int{}, map[string]int{}
 			all, lost, hit := 0, 0, 0
 			grace := graceOf(c, ways[0])
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				way := wayOf(c, t)
 				if way == "" {
 					g.doubt("nobody knows what ended %s", t.Name)
 				}
-				ended[way]++
+				by[way]++
 				before := g.failures()
 				fresh := g.accepts(c, t, t.Drain, way+", D", t.Drain.At+c.P)
 				inflight, work := g.completes(c, t, t.Drain, "D ("+way+")", whole)
@@ -75,10 +76,9 @@ func EveryWayDrains() Check {
 					g.leastOf(way+", "+k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
-			g.needTerminations(c)
 			for _, way := range ways {
 				g.countOf(way, dialledPods, dialled[way])
-				if ended[way] == 0 {
+				if by[way] == 0 {
 					g.doubt("no pod was seen to be ended by %s", way)
 				}
 			}
@@ -103,7 +103,7 @@ func graceOf(c Case, way string) time.Duration {
 
 // dialledSince says whether an instance's own address was dialled before an
 // instant.
-func dialledSince(c Case, t Termination, at time.Duration) bool {
+func dialledSince(c Case, t Ending, at time.Duration) bool {
 	for _, s := range c.Timeline.Samples {
 		if s.Start > at {
 			return false
@@ -117,7 +117,7 @@ func dialledSince(c Case, t Termination, at time.Duration) bool {
 
 // wayOf is the way by which an instance was ended: what was done to itself,
 // or else the last thing before it that was done to its Deployment.
-func wayOf(c Case, t Termination) string {
+func wayOf(c Case, t Ending) string {
 	way, drained := "", false
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
 		what := e.Attrs["what"]

@@ -45,7 +45,8 @@ func LosesOnlyOverlong() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, lost, due, hit, stayed := 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				if !t.Exit.Known() || t.Grace == 0 {
 					g.doubt("the exit of %s or its grace period was not seen", t.Name)
 					continue
@@ -106,7 +107,6 @@ func LosesOnlyOverlong() Check {
 					}
 				}
 			}
-			g.needTerminations(c)
 			g.count(cut, due)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
 			return g.conclude(
@@ -143,7 +143,8 @@ func SparesSiblings() Check {
 			for _, t := range c.Terminations {
 				gone[t.UID] = true
 			}
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				from, to := t.Drain.At+t.Drain.Err+c.P, t.exitOr(t.Kill)+c.P
 				g.span(t.Drain.At, to)
 				// Those that were there at D, one that falls silent then included.
@@ -184,7 +185,6 @@ func SparesSiblings() Check {
 					g.doubt("the load ended %s before exit + P of %s", ms(to-c.Tail), t.Name)
 				}
 			}
-			g.needTerminations(c)
 			return g.conclude(
 				fmt.Sprintf("none of %d requests elsewhere failed", total),
 				fmt.Sprintf("%d of %s elsewhere failed", lost, plural(total, "request", "requests")))
@@ -217,7 +217,8 @@ func EndpointGoes() Check {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			all, seen := 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				end := lastSeen(c)
 				g.span(t.Drain.At, end)
 				if !t.Exit.Known() {
@@ -239,7 +240,6 @@ func EndpointGoes() Check {
 					}
 				}
 			}
-			g.needTerminations(c)
 			g.count(terminatingEndpoints, seen)
 			return g.conclude(
 				plural(seen, "endpoint was", "endpoints were")+" gone in the end",

@@ -75,7 +75,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 
 // deregisters judges whether the load balancer in front had taken an instance
 // out when its listener went.
-func (g *gather) deregisters(c Case, t Termination) {
+func (g *gather) deregisters(c Case, t Ending) {
 	is := turningOf(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
 	shut, saw := acceptsUntil(c, t)
 	switch {

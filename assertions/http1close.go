@@ -34,7 +34,8 @@ func SaysClose() Check {
 			var g gather
 			whole := wholeAt(c.Timeline)
 			total, mute, early := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)
 				if !ok {
@@ -77,7 +78,6 @@ func SaysClose() Check {
 				total += judged
 				g.least(enough, t.Name, judged)
 			}
-			g.needTerminations(c)
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
 			if early > 0 {
 				passed += fmt.Sprintf("; on %d more the last one was begun while new connections were still accepted, and need not: they stood until then", early)
@@ -121,7 +121,7 @@ func ClosesAfterSaying() Check {
 		Floors:   []Floor{enough, behind},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
 				said, ok := k.saidCloseIn(t)
 				if !ok {
 					return false
@@ -153,7 +153,7 @@ func ClosesAfterSaying() Check {
 }
 
 // saidCloseIn is saidClose, where the drain had begun when that answer was sent.
-func (k connection) saidCloseIn(t Termination) (timeline.Sample, bool) {
+func (k connection) saidCloseIn(t Ending) (timeline.Sample, bool) {
 	said, ok := k.saidClose()
 	return said, ok && k.left(said.End) >= t.Drain.At-t.Drain.Err
 }
@@ -171,7 +171,7 @@ func (g *gather) behindClose(c Case, enough Floor) int {
 		}
 	}
 	g.unbegun(c.Timeline, begunIDs(c.Timeline))
-	return g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+	return g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
 		said, ok := k.saidCloseIn(t)
 		evidence := false
 		for _, s := range k.samples {

@@ -32,7 +32,8 @@ func ClosesIdleFirst() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, open, lost, sent, hit := 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
@@ -80,7 +81,6 @@ func ClosesIdleFirst() Check {
 				}
 				g.least(distantFloor, t.Name, pooled)
 			}
-			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sent, lost), lost)
 			return g.conclude(
 				fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
@@ -99,7 +99,7 @@ const (
 	resetIdle                    // by RST
 )
 
-func (g *gather) idleEnd(t Termination, k connection) leaving {
+func (g *gather) idleEnd(t Ending, k connection) leaving {
 	end, ok := k.ended()
 	if !ok || !t.Exit.Known() || k.working(end) || k.racing(end) {
 		return untold // where a request was lost, it tells
@@ -127,7 +127,7 @@ func (k connection) racing(end timeline.Frame) bool {
 
 // raceLosses are the quick requests on kept connections, sent from D on, that
 // met a connection's end and got not a byte; sent counts all of them.
-func (g *gather) raceLosses(c Case, t Termination) (lost, sent int) {
+func (g *gather) raceLosses(c Case, t Ending) (lost, sent int) {
 	exit := t.exitOr(lastSeen(c))
 	for _, k := range connectionsTo(c, t, inHTTP1) {
 		if !k.pooled() || slowOp(k.first()) {

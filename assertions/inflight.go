@@ -29,7 +29,8 @@ func CompletesInflight() Check {
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
 			total, lost, hit := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				inflight, w := g.completes(c, t, t.Drain, "D", whole)
 				total, lost = total+w.all, lost+w.lost
@@ -40,7 +41,6 @@ func CompletesInflight() Check {
 					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
-			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
 			return g.conclude(
 				fmt.Sprintf("all %d slow requests that the instances themselves had in hand at D ended whole", total),
@@ -51,10 +51,10 @@ func CompletesInflight() Check {
 
 // completes judges what was in flight at an instance at an instant, by the
 // name of called. It counts what was, by kind of request.
-func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[flow.Flow]int, tally) {
+func (g *gather) completes(c Case, t Ending, at Instant, called string, whole map[string]bool) (map[flow.Flow]int, attempts) {
 	inflight, begun := map[flow.Flow]int{}, begunIDs(c.Timeline)
 	believed := false // a client's word that its request was not taken
-	var w tally
+	var w attempts
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !slowOp(s) {
 			continue

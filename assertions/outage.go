@@ -113,7 +113,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 
 // drainInOutage judges one instance that was on its way out when the API
 // server went away, and counts the requests that it was sent from then on.
-func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, newConns, inFlight Floor) int {
+func (g *gather) drainInOutage(c Case, t Ending, o outage, accepts time.Duration, newConns, inFlight Floor) int {
 	own := t.Drain.At + accepts
 	if t.Drain.Err > c.P/4 {
 		g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)

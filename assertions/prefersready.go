@@ -31,7 +31,8 @@ func PrefersReady() Check {
 				servedBy[e.ID] = e.Pod
 			}
 			total, late, hit := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				from := terminatingSince(c, t, mainService)
 				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
@@ -82,7 +83,6 @@ func PrefersReady() Check {
 				g.least(newConns, t.Name, fresh)
 				g.least(reusedConns, t.Name, reused)
 			}
-			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),

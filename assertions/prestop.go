@@ -77,7 +77,8 @@ func HookEndsInSigterm() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			failed := 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Del.At, t.exitOr(t.Drain.At))
 				term, came, told := sigterm(c, t.UID)
 				h, called := hookOf(c, t.UID)
@@ -113,7 +114,6 @@ func HookEndsInSigterm() Check {
 					g.doubt("neither a SIGTERM nor the end of %s was seen", t.Name)
 				}
 			}
-			g.needTerminations(c)
 			g.count(failing, failed)
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
@@ -134,7 +134,8 @@ func AcceptsThroughHook() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, hit, all := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				h, called := hookOf(c, t.UID)
 				if !called {
 					g.doubt("%s says nothing of its hook", t.Name)
@@ -149,7 +150,6 @@ func AcceptsThroughHook() Check {
 				lost, all = lost+w.lost, all+w.all
 				g.least(newConns, t.Name, w.sound)
 			}
-			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
 			return g.conclude(
 				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, c.ends()),
@@ -174,7 +174,8 @@ func FinishesBeforeKill() Check {
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
 			total, lost, hit, stayed := 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				kill := t.Kill
 				if h, ok := hookOf(c, t.UID); ok {
 					kill = max(kill, h.end+afterHook)
@@ -208,7 +209,6 @@ func FinishesBeforeKill() Check {
 				g.leftBefore(c, t, kill)
 				stayed += g.failures() - wrong
 			}
-			g.needTerminations(c)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
 			return g.conclude(
 				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
@@ -230,7 +230,7 @@ func both(n int, first string, m int, second string) string {
 }
 
 // leftBefore judges that the process left by itself before a deadline.
-func (g *gather) leftBefore(c Case, t Termination, kill time.Duration) {
+func (g *gather) leftBefore(c Case, t Ending, kill time.Duration) {
 	switch {
 	case t.Grace == 0:
 		g.doubt("the grace period of %s was not seen", t.Name)

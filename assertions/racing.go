@@ -35,7 +35,8 @@ func RacingStreams() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			all, sound, lost, away, over, hit := 0, 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				before := g.failures()
 				for _, k := range connectionsTo(c, t, inHTTP2) {
@@ -73,7 +74,6 @@ func RacingStreams() Check {
 					hit++
 				}
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, begun)
 			g.count(enough, sound)
 			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sound, lost), lost)

@@ -39,7 +39,8 @@ func IgnoresSecondSignal() Check {
 				}
 			}
 			seen, all, lost, hit := 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				at, sent := secondSignal(c, t)
 				if !sent {
 					continue
@@ -83,7 +84,6 @@ func IgnoresSecondSignal() Check {
 					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
 				}
 			}
-			g.needTerminations(c)
 			g.count(again, seen)
 			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
 			return g.conclude(
@@ -105,7 +105,7 @@ type ownEnd struct{ after, err time.Duration }
 
 // cap is an instant that another instance is judged until, or the one from which on it may do
 // the same by itself, where that is earlier.
-func (o ownEnd) cap(t Termination, until time.Duration) time.Duration {
+func (o ownEnd) cap(t Ending, until time.Duration) time.Duration {
 	if o.after == 0 {
 		return until
 	}
@@ -147,9 +147,9 @@ func probePeriod(c Case) time.Duration {
 
 // completesSince judges the slow requests that were begun at an instance after
 // the second SIGTERM, until another instant.
-func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.Duration, whole map[string]bool) tally {
+func (g *gather) completesSince(c Case, t Ending, signal Instant, to time.Duration, whole map[string]bool) attempts {
 	begun := begunIDs(c.Timeline)
-	var w tally
+	var w attempts
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !slowOp(s) || untaken(s, begun) || s.Start < signal.At+signal.Err || s.Start > to {
 			continue
@@ -178,7 +178,7 @@ const secondSigterm = "sigterm-again"
 
 // secondSignal is when a second SIGTERM reached an instance: as it says
 // itself, or else as the suite sent it.
-func secondSignal(c Case, t Termination) (Instant, bool) {
+func secondSignal(c Case, t Ending) (Instant, bool) {
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
 		if e.Attrs["what"] != secondSigterm || e.Attrs["error"] != "" || e.At < t.Drain.At-t.Drain.Err {
 			continue

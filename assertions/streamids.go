@@ -24,7 +24,7 @@ func GoAwayNeverRises() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			several := 0
-			total := g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -67,7 +67,7 @@ func AboveLastUnprocessed() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			above := 0
-			g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -130,7 +130,8 @@ func BelowLastCompletes() Check {
 			begun := begunIDs(c.Timeline)
 			total, lost, over, hit := 0, 0, 0, 0
 			trusts := false // the ledger, in what it does not have
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				judged, before := 0, g.failures()
 				for _, k := range connectionsTo(c, t, inHTTP2) {
@@ -172,7 +173,6 @@ func BelowLastCompletes() Check {
 				}
 				g.least(enough, t.Name, judged)
 			}
-			g.needTerminations(c)
 			if trusts {
 				g.unbegun(c.Timeline, begun)
 			}
@@ -187,7 +187,7 @@ func BelowLastCompletes() Check {
 }
 
 // broke is a request that failed at its end.
-func (g *gather) broke(c Case, t Termination, s timeline.Sample, format string, args ...any) {
+func (g *gather) broke(c Case, t Ending, s timeline.Sample, format string, args ...any) {
 	g.failed(c, s, s.End, t.Name, "%s: %s", relative(s.End, t), fmt.Sprintf(format, args...))
 }
 

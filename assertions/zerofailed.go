@@ -185,7 +185,7 @@ func offeredTo(tl *timeline.Timeline, path flow.Path, from, to time.Duration) (f
 }
 
 // nearest is the termination whose D is the last before at, or the first.
-func nearest(ts []Termination, at time.Duration) Termination {
+func nearest(ts []Ending, at time.Duration) Ending {
 	out := ts[0]
 	for _, t := range ts {
 		if t.Drain.At <= at {
@@ -195,7 +195,7 @@ func nearest(ts []Termination, at time.Duration) Termination {
 	return out
 }
 
-func relative(at time.Duration, t Termination) string {
+func relative(at time.Duration, t Ending) string {
 	if t.Exit.Known() && at >= t.Exit.At {
 		return fmt.Sprintf("exit + %s", ms(at-t.Exit.At))
 	}

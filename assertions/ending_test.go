@@ -33,7 +33,7 @@ func TestDrainOfABlackBox(t *testing.T) {
 		for _, add := range c.more {
 			add(s)
 		}
-		all := Terminations(&s.tl)
+		all := NewCase(&s.tl, s.p).Terminations
 		if len(all) != 1 {
 			t.Fatalf("%s: %d terminations", name, len(all))
 		}
@@ -52,8 +52,8 @@ func TestExitOfTheSubject(t *testing.T) {
 		s.event(at+time.Second, timeline.PodContainer, uid, map[string]string{"container": what, "state": "terminated", "exitCode": map[string]string{"shutdown-manager": "0", "gateway": "7"}[what]})
 	}
 	s.event(5*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
-	end := func() Termination {
-		all := Terminations(&s.tl)
+	end := func() Ending {
+		all := NewCase(&s.tl, s.p).Terminations
 		if len(all) != 1 {
 			t.Fatalf("%d terminations", len(all))
 		}
@@ -83,7 +83,7 @@ func TestExitCodeIsOfTheEnd(t *testing.T) {
 			s.event(15*sec, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "0"})
 		}
 		s.event(16*sec, timeline.PodGone, uid, nil)
-		all := Terminations(&s.tl)
+		all := NewCase(&s.tl, s.p).Terminations
 		if len(all) != 1 || all[0].ExitCode != c.want || !all[0].Exit.Known() {
 			t.Errorf("%s: %+v", name, all)
 		}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"iter"
+	"slices"
+)
+
+// attempts is what came of the attempts of a window: all of them, those that the
+// generator sent in time, and those that were lost.
+type attempts struct{ all, sound, lost int }
+
+// ends are the endings that a check is about, and how it speaks of them.
+type ends struct {
+	of []Ending
+	// one and many are the words for them: "termination", "terminations".
+	one, many string
+	// none is the doubt where there are none of them.
+	none string
+}
+
+// terminated are the endings of instances that were ended themselves.
+func (c Case) terminated() ends {
+	return ends{c.Terminations, "termination", "terminations", "no pod was seen to terminate"}
+}
+
+// calledToDrain are the endings that a call to drain led to, by the caller's words for them.
+func (c Case) calledToDrain(one, many string) ends {
+	called := slices.DeleteFunc(slices.Clone(c.Endings), func(e Ending) bool { return !e.Called.Known() })
+	return ends{called, one, many, "no pod was called to drain"}
+}
+
+// ends says how many terminations there were.
+func (c Case) ends() string { return c.terminated().String() }
+
+func (e ends) String() string { return plural(len(e.of), e.one, e.many) }
+
+// tally judges endings one after the other, and counts what each had of a check's evidence,
+// and what it cost: together they are what the finding says of how sure it is.
+type tally struct {
+	*gather
+	ends
+	sum attempts // of all of them together
+	// hit are the endings at which attempts were lost, and broken those that have culprits.
+	hit, broken int
+	at          Ending // at hand
+}
+
+// tally is one of a check's own, with nothing counted.
+func (g *gather) tally(of ends) *tally { return &tally{gather: g, ends: of} }
+
+// each is the endings in the order in which they began. That there were none is a doubt.
+func (n *tally) each() iter.Seq[Ending] {
+	return func(yield func(Ending) bool) {
+		for _, e := range n.of {
+			before := n.failures()
+			n.at = e
+			if !yield(e) {
+				return
+			}
+			if n.failures() > before {
+				n.broken++
+			}
+		}
+		n.need()
+	}
+}
+
+// need doubts a recording that has none of the endings.
+func (n *tally) need() {
+	if len(n.of) == 0 {
+		n.doubt("%s", n.none)
+	}
+}
+
+// add counts what came of attempts of the ending at hand: all that is known of it at once.
+func (n *tally) add(of ...attempts) {
+	lost := 0
+	for _, w := range of {
+		n.sum.all, n.sum.sound, lost = n.sum.all+w.all, n.sum.sound+w.sound, lost+w.lost
+	}
+	n.sum.lost += lost
+	if lost > 0 {
+		n.hit++
+	}
+}
+
+// has holds what the ending at hand has of a floor's evidence against it: the finding keeps
+// the ending that has least of it.
+func (n *tally) has(f Floor, count int) { n.least(f, n.at.Name, count) }
+
+// hasOf is has for one of several.
+func (n *tally) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.at.Name, count) }
+
+// bound says how sure the loss is among so many requests, of all endings together.
+func (n *tally) bound(requests int) {
+	n.finding.Bounds = BoundsOf(len(n.of), n.hit, requests, n.sum.lost)
+}
+
+// needTerminations doubts a recording in which nothing terminated.
+func (g *gather) needTerminations(c Case) { g.tally(c.terminated()).need() }
