@@ -38,23 +38,20 @@ func servesNew(called string, after func(Case) time.Duration, own ...Floor) Chec
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			lost, hit, opened, total := 0, 0, 0, 0
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				end := t.Drain.At + after(c)
 				g.span(t.Drain.At, end)
 				w := g.accepts(c, t, t.Drain, "D", end)
 				g.watchedUntil(c, t, end)
-				if w.lost > 0 {
-					hit++
-				}
-				lost, opened, total = lost+w.lost, opened+w.sound, total+w.all
-				g.least(newConns, t.Name, w.sound)
+				ended.add(w)
+				ended.has(newConns, w.sound)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, max(ended.sum.sound, lost), lost)
 			return g.conclude(
-				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, c.ends()),
-				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, hit, c.ends()))
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, ended),
+				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, ended.hit, ended))
 		},
 	}
 }

@@ -39,14 +39,14 @@ func AdminClosed() Check {
 					g.culprit(e.At, t.Name, "", "port %s answers at %s, which is none of its addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
 				}
 				g.gotNothing(c, t, in)
-				g.least(ownFloor, t.Name, in.own)
-				g.least(elsewhereFloor, t.Name, in.elsewhere)
-				g.least(askedFloor, t.Name, len(in.gets))
-				g.least(servedFloor, t.Name, in.served)
+				ended.has(ownFloor, in.own)
+				ended.has(elsewhereFloor, in.elsewhere)
+				ended.has(askedFloor, len(in.gets))
+				ended.has(servedFloor, in.served)
 			}
 			return g.conclude(
-				fmt.Sprintf("closed to others and to GET at each of %s", c.ends()),
-				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), c.ends()))
+				fmt.Sprintf("closed to others and to GET at each of %s", ended),
+				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), ended))
 		},
 	}
 }

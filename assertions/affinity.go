@@ -80,8 +80,8 @@ func AffinityMoves() Check {
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
 					g.doubt("%s did not go on accepting until %s: "+deadPod, t.Name, from.tell(until))
 				}
-				g.least(stuckBefore, t.Name, own)
-				g.least(offeredLater, t.Name, n)
+				ended.has(stuckBefore, own)
+				ended.has(offeredLater, n)
 			}
 			g.count(stuckTo, stuck)
 			return g.conclude(

@@ -79,7 +79,8 @@ func CallsSayTheirEnd() Check {
 			}
 			n := callEnds{of: map[string]Ending{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
 			begun := 0
-			for _, t := range c.Terminations {
+			ended := g.tally(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				inflight := map[flow.Flow]int{}
 				shut := stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
@@ -97,7 +98,7 @@ func CallsSayTheirEnd() Check {
 					}
 				}
 				for _, kind := range kinds {
-					g.leastOf(kind.String(), inFlight, t.Name, inflight[kind])
+					ended.hasOf(kind.String(), inFlight, inflight[kind])
 				}
 			}
 			for _, d := range Reconcile(c.Timeline).Duplicated {
@@ -106,10 +107,9 @@ func CallsSayTheirEnd() Check {
 					g.culprit(d.At, t.Name, d.ID, "%s: a call was done twice, and its client had sent it once: %s", relative(d.At, t), d)
 				}
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, n.begun)
 			g.count(callsAfter, begun)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
+			ended.bound(len(n.hit), n.all, n.wrong)
 			passed := fmt.Sprintf("of %d calls %d ended whole, and %d with a status that says why", n.all, n.whole, n.told)
 			if n.over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", n.over)

@@ -50,7 +50,7 @@ func DrainsInPlace() Check {
 				}
 			}
 			called.deletedMeanwhile()
-			called.bound(called.sum.all)
+			called.bound(called.hit, called.sum.all, called.sum.lost)
 			return g.conclude(
 				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s", called.sum.all, called),
 				fmt.Sprintf("%d of %s failed, at %d of %s", called.sum.lost, plural(called.sum.all, "request", "requests"), called.hit, called))

@@ -52,7 +52,7 @@ func LegalConditions() Check {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			return g.conclude(
-				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(c.Terminations), "pod", "pods")),
+				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(ended.of), "pod", "pods")),
 				plural(g.failures(), "illegal state or transition", "illegal states or transitions"))
 		},
 	}

@@ -344,7 +344,7 @@ func (g *gather) overConnections(c Case, enough Floor, of func(Case, Ending, []f
 			}
 		}
 		total += judged
-		g.least(enough, t.Name, judged)
+		ended.has(enough, judged)
 	}
 	return total
 }

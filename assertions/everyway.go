@@ -41,7 +41,6 @@ func EveryWayDrains() Check {
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
 			by, dialled := map[string]int{}, map[string]int{}
-			all, lost, hit := 0, 0, 0
 			grace := graceOf(c, ways[0])
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
@@ -51,10 +50,9 @@ func EveryWayDrains() Check {
 					g.doubt("nobody knows what ended %s", t.Name)
 				}
 				by[way]++
-				before := g.failures()
 				fresh := g.accepts(c, t, t.Drain, way+", D", t.Drain.At+c.P)
 				inflight, work := g.completes(c, t, t.Drain, "D ("+way+")", whole)
-				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				ended.add(fresh, work)
 				// A pod that came as a replacement and went again before it
 				// was dialled for a while is no evidence of anything.
 				counts := dialledSince(c, t, t.Drain.At-dialledBefore)
@@ -64,16 +62,13 @@ func EveryWayDrains() Check {
 					}
 					g.leftBefore(c, t, t.Kill)
 				}
-				if g.failures() > before {
-					hit++
-				}
 				if !counts {
 					continue
 				}
 				dialled[way]++
-				g.leastOf(way, newConns, t.Name, fresh.sound)
+				ended.hasOf(way, newConns, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(way+", "+k.String(), inFlight, t.Name, inflight[k])
+					ended.hasOf(way+", "+k.String(), inFlight, inflight[k])
 				}
 			}
 			for _, way := range ways {
@@ -82,10 +77,11 @@ func EveryWayDrains() Check {
 					g.doubt("no pod was seen to be ended by %s", way)
 				}
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.broken, all, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s by %d ways", all, c.ends(), len(ways)),
-				fmt.Sprintf("%d of %s went wrong; %d of %s failed", hit, c.ends(), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s by %d ways", all, ended, len(ways)),
+				fmt.Sprintf("%d of %s went wrong; %d of %s failed", ended.broken, ended, lost, plural(all, "request", "requests")))
 		},
 	}
 }
@@ -229,8 +225,9 @@ func ServiceLosesNothing() Check {
 		Floors:   []Floor{newAround, reusedAround},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
+			ended := g.tally(c.terminated())
+			ended.need()
+			if len(ended.of) == 0 {
 				return g.conclude("", "")
 			}
 			w := window(c)
@@ -253,18 +250,18 @@ func ServiceLosesNothing() Check {
 			if c.Tail < w.To {
 				g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
 			}
-			for _, t := range c.Terminations {
+			for t := range ended.each() {
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least(newAround, t.Name, fresh)
-				g.least(reusedAround, t.Name, reused)
+				ended.has(newAround, fresh)
+				ended.has(reusedAround, reused)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
+			ended.bound(len(hit), sent, lost)
 			return g.conclude(
-				fmt.Sprintf("0 of %d requests failed over %s", sent, c.ends()),
-				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), c.ends()))
+				fmt.Sprintf("0 of %d requests failed over %s", sent, ended),
+				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), ended))
 		},
 	}
 }

@@ -62,8 +62,8 @@ func AnswersHalfHeaders() Check {
 						g.against(t, at, s.ID, "%s", describe(s))
 					}
 				}
-				g.least(enough, t.Name, judged[flow.HalfHeader])
-				g.least(mutelyFloor, t.Name, judged[flow.Belated])
+				ended.has(enough, judged[flow.HalfHeader])
+				ended.has(mutelyFloor, judged[flow.Belated])
 			}
 			switch {
 			case closed > 0 && len(begun) == 0:

@@ -32,9 +32,9 @@ func HealthFailsFirst() Check {
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
-				g.least(enough, t.Name, g.balancerFirst(c, t))
+				ended.has(enough, g.balancerFirst(c, t))
 				live := healths(c, t, "live")
-				g.least(toldFloor, t.Name, len(live))
+				ended.has(toldFloor, len(live))
 				if i := before(t, live); i >= 0 && live[i].Attrs["good"] != "true" && live[i].Attrs["silent"] != "true" {
 					g.culprit(live[i].At, t.Name, "", "%s: liveness was bad, and was still so when the drain began", relative(live[i].At, t))
 				}
@@ -54,8 +54,8 @@ func HealthFailsFirst() Check {
 				}
 			}
 			return g.conclude(
-				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", c.ends()),
-				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), c.ends()))
+				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", ended),
+				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), ended))
 		},
 	}
 }

@@ -76,7 +76,7 @@ func SaysClose() Check {
 					}
 				}
 				total += judged
-				g.least(enough, t.Name, judged)
+				ended.has(enough, judged)
 			}
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
 			if early > 0 {

@@ -51,12 +51,12 @@ func HoldsMinimum() Check {
 				served := servedUntil(c, t, until)
 				// Where nobody talked, nobody knows who else had a connection.
 				g.stays(c, t, until, vacantFor(conns, until, leavesWithin), known && served > 0)
-				g.least(freshFloor, t.Name, served)
+				ended.has(freshFloor, served)
 			}
 			g.count(emptyFloor, without)
 			return g.conclude(
-				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", c.ends(), without),
-				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", ended, without),
+				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }

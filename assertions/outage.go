@@ -73,7 +73,8 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 		Floors:   []Floor{awayFloor, newConns, keptConns, inFlight, newToService, reusedToService},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
+			ended := g.tally(c.terminated())
+			ended.need()
 			o, ok := g.controlPlaneOutage(c)
 			if !ok {
 				g.count(awayFloor, 0)
@@ -81,7 +82,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			}
 			g.count(awayFloor, 1)
 			end, direct := o.back, 0
-			for _, t := range c.Terminations {
+			for t := range ended.each() {
 				g.span(t.Drain.At, o.back)
 				end = max(end, t.exitOr(o.back))
 				direct += g.drainInOutage(c, t, o, accepts, newConns, inFlight)

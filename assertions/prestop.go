@@ -117,7 +117,7 @@ func HookEndsInSigterm() Check {
 			g.count(failing, failed)
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
-				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }
@@ -133,7 +133,6 @@ func AcceptsThroughHook() Check {
 		Floors:   []Floor{newConns, keptUncounted("termination")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			lost, hit, all := 0, 0, 0
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				h, called := hookOf(c, t.UID)
@@ -144,16 +143,14 @@ func AcceptsThroughHook() Check {
 				to := max(h.end, t.Drain.At+c.P)
 				g.span(h.begin, to)
 				w := g.accepts(c, t, t.Hook, "hook", to)
-				if w.lost > 0 {
-					hit++
-				}
-				lost, all = lost+w.lost, all+w.all
-				g.least(newConns, t.Name, w.sound)
+				ended.add(w)
+				ended.has(newConns, w.sound)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, all, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, c.ends()),
-				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), hit, c.ends()))
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, ended),
+				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), ended.hit, ended))
 		},
 	}
 }
@@ -173,7 +170,7 @@ func FinishesBeforeKill() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			total, lost, hit, stayed := 0, 0, 0, 0
+			stayed := 0
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				kill := t.Kill
@@ -185,35 +182,35 @@ func FinishesBeforeKill() Check {
 				if t.Hook.Known() {
 					begin = t.Hook.At
 				}
-				before, n := lost, map[flow.Flow]int{}
+				var w attempts
+				n := map[flow.Flow]int{}
 				for _, s := range underWay(c, t, begin) {
-					total++
+					w.all++
 					if !s.Saturated {
 						n[s.Stream.Flow()]++
 					}
 					switch {
 					case s.Failed():
-						lost++
+						w.lost++
 						g.failed(c, s, s.End, t.Name, "broke at %s: %s", againstKill(s.End, kill), describe(s))
 					case !whole[s.ID]:
 						g.unended(s)
 					}
 				}
-				if lost > before {
-					hit++
-				}
+				ended.add(w)
 				for _, k := range kinds {
-					g.leastOf(k.String(), underWayFloor, t.Name, n[k])
+					ended.hasOf(k.String(), underWayFloor, n[k])
 				}
 				wrong := g.failures()
 				g.leftBefore(c, t, kill)
 				stayed += g.failures() - wrong
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, total, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
-				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
-					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(c.Terminations), "process", "processes"))))
+				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(ended.of), plural(len(ended.of), "process", "processes")),
+				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), ended.hit, ended),
+					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(ended.of), "process", "processes"))))
 		},
 	}
 }

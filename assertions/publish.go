@@ -55,7 +55,7 @@ func StaysPublished() Check {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			return g.conclude(
-				"ready stayed true in "+c.ends(),
+				"ready stayed true in "+ended.String(),
 				fmt.Sprintf("ready was false, or the endpoint went before its pod, %s", plural(g.failures(), "time", "times")))
 		},
 	}
@@ -99,7 +99,7 @@ func ReachesPublished() Check {
 					if hits == 0 && n >= floor {
 						g.late(c, half.To, t.Name, "", "%s to + %s: none of %d new connections reached the terminating pod, and it accepted", known.tell(half.From), ms(half.To-known.origin), n)
 					}
-					g.least(halves, t.Name, n)
+					ended.has(halves, n)
 				}
 				if at, saw := seenUnready(c.Timeline, t); saw {
 					n, hits := publishedTo(c, t, served, spec.Window{From: max(from, at+told), To: to})
@@ -216,10 +216,10 @@ func NamesPublished() Check {
 				}
 				worst = max(worst, last-known.at)
 				for _, name := range []flow.Path{flow.Headless, flow.HeadlessPublishing} {
-					g.leastOf(string(name), listed, t.Name, before[name])
+					ended.hasOf(string(name), listed, before[name])
 				}
-				g.least(publishingFloor, t.Name, kept)
-				g.least(plainFloor, t.Name, dropped)
+				ended.has(publishingFloor, kept)
+				ended.has(plainFloor, dropped)
 			}
 			return g.conclude(
 				fmt.Sprintf("the publishing name kept the address, and the plain one gave it for at most %s after T_endpoint", ms(worst)),

@@ -62,8 +62,8 @@ func ReplaysSafely() Check {
 						hit++
 					}
 				}
-				g.least(temptedFloor, t.Name, hit)
-				g.least(offeredFloor, t.Name, n)
+				ended.has(temptedFloor, hit)
+				ended.has(offeredFloor, n)
 			}
 			return g.conclude(
 				fmt.Sprintf("of %d POSTs none was run twice; %d had been begun when their connection broke, and the clients of %d of these were told of an error", len(sent), total, refused),

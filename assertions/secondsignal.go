@@ -38,7 +38,7 @@ func IgnoresSecondSignal() Check {
 					g.doubt("a second SIGTERM was not sent to %s: %s", cmp.Or(e.Name, "any pod"), e.Attrs["error"])
 				}
 			}
-			seen, all, lost, hit := 0, 0, 0, 0
+			seen := 0
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				at, sent := secondSignal(c, t)
@@ -53,7 +53,6 @@ func IgnoresSecondSignal() Check {
 				to := own.shut.cap(t, at.At+at.Err+c.P) - at.Err
 				serves := own.unserving.cap(t, at.At+c.P)
 				g.span(at.At, max(at.At, to))
-				before := g.failures()
 				fresh := g.accepts(c, t, at, "second SIGTERM", to)
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
 				later := g.completesSince(c, t, at, to, whole)
@@ -75,20 +74,18 @@ func IgnoresSecondSignal() Check {
 				case t.Exit.At-t.Exit.Err < to:
 					g.doubt("the exit of %s is known only to ±%s (%s)", t.Name, ms(t.Exit.Err), t.Exit.Source)
 				}
-				if g.failures() > before {
-					hit++
-				}
-				all, lost = all+fresh.all+work.all+later.all, lost+fresh.lost+work.lost+later.lost
-				g.least(newConns, t.Name, fresh.sound)
+				ended.add(fresh, work, later)
+				ended.has(newConns, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
+					ended.hasOf(k.String(), inFlight, inflight[k])
 				}
 			}
 			g.count(again, seen)
-			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			g.finding.Bounds = BoundsOf(seen, ended.broken, all, lost)
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
-				fmt.Sprintf("%d of %s did harm; %d of %s failed", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("%d of %s did harm; %d of %s failed", ended.broken, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
 		},
 	}
 }

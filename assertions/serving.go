@@ -77,7 +77,7 @@ func (g *gather) readiness(c Case, judge func(t Ending, last, closed time.Durati
 		if g.failures() > before {
 			wrong++
 		} else {
-			g.least(acceptedConns, t.Name, n)
+			ended.has(acceptedConns, n)
 		}
 	}
 	return wrong

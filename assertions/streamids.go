@@ -128,12 +128,12 @@ func BelowLastCompletes() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
-			total, lost, over, hit := 0, 0, 0, 0
+			total, lost, over := 0, 0, 0
 			trusts := false // the ledger, in what it does not have
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
-				judged, before := 0, g.failures()
+				judged := 0
 				for _, k := range connectionsTo(c, t, inHTTP2) {
 					said := k.goAways()
 					if len(said) == 0 || k.left(said[0].at) < t.Drain.At-t.Drain.Err {
@@ -168,15 +168,12 @@ func BelowLastCompletes() Check {
 					}
 				}
 				total += judged
-				if g.failures() > before {
-					hit++
-				}
-				g.least(enough, t.Name, judged)
+				ended.has(enough, judged)
 			}
 			if trusts {
 				g.unbegun(c.Timeline, begun)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			ended.bound(ended.broken, total, lost)
 			passed := fmt.Sprintf("all %d streams at or under the last stream ID, open at the first GOAWAY, ended whole", total)
 			if over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)

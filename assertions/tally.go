@@ -44,7 +44,7 @@ type tally struct {
 	sum attempts // of all of them together
 	// hit are the endings at which attempts were lost, and broken those that have culprits.
 	hit, broken int
-	at          Ending // at hand
+	nth         int // of the ending at hand
 }
 
 // tally is one of a check's own, with nothing counted.
@@ -53,9 +53,9 @@ func (g *gather) tally(of ends) *tally { return &tally{gather: g, ends: of} }
 // each is the endings in the order in which they began. That there were none is a doubt.
 func (n *tally) each() iter.Seq[Ending] {
 	return func(yield func(Ending) bool) {
-		for _, e := range n.of {
+		for i, e := range n.of {
 			before := n.failures()
-			n.at = e
+			n.nth = i
 			if !yield(e) {
 				return
 			}
@@ -65,6 +65,14 @@ func (n *tally) each() iter.Seq[Ending] {
 		}
 		n.need()
 	}
+}
+
+// next is the ending that began after the one at hand.
+func (n *tally) next() (_ Ending, follows bool) {
+	if n.nth+1 == len(n.of) {
+		return Ending{}, false
+	}
+	return n.of[n.nth+1], true
 }
 
 // need doubts a recording that has none of the endings.
@@ -88,14 +96,15 @@ func (n *tally) add(of ...attempts) {
 
 // has holds what the ending at hand has of a floor's evidence against it: the finding keeps
 // the ending that has least of it.
-func (n *tally) has(f Floor, count int) { n.least(f, n.at.Name, count) }
+func (n *tally) has(f Floor, count int) { n.least(f, n.of[n.nth].Name, count) }
 
 // hasOf is has for one of several.
-func (n *tally) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.at.Name, count) }
+func (n *tally) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.of[n.nth].Name, count) }
 
-// bound says how sure the loss is among so many requests, of all endings together.
-func (n *tally) bound(requests int) {
-	n.finding.Bounds = BoundsOf(len(n.of), n.hit, requests, n.sum.lost)
+// bound says how sure it is that so many of the endings cost something: of n attempts, of all
+// of them together, so many were lost.
+func (n *tally) bound(affected, all, lost int) {
+	n.finding.Bounds = BoundsOf(len(n.of), affected, all, lost)
 }
 
 // needTerminations doubts a recording in which nothing terminated.

@@ -45,16 +45,16 @@ func TimersInOrder() Check {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+m.grace))
 				g.acceptsForNews(c, t, m.news(c))
 				g.endsAtTimeout(c, t, m)
-				g.least(freshFloor, t.Name, servedUntil(c, t, t.Drain.At+m.grace))
+				ended.has(freshFloor, servedUntil(c, t, t.Drain.At+m.grace))
 				left := leftFloor
 				if m.none {
 					left = left.waived() // who promises no timeout has none to be seen
 				}
-				g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout))
+				ended.has(left, leftAt(c, t, t.Drain.At+m.timeout))
 			}
 			return g.conclude(
-				fmt.Sprintf("%s, and so it was at each of %s", m.inWords(c), c.ends()),
-				fmt.Sprintf("%s: broken %s, in the manifest or at %s", m.inWords(c), plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("%s, and so it was at each of %s", m.inWords(c), ended),
+				fmt.Sprintf("%s: broken %s, in the manifest or at %s", m.inWords(c), plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }

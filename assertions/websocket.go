@@ -67,11 +67,11 @@ func WebSocketsSurvive() Check {
 			// Those that stood at D, and those that were accepted after it.
 			var old, fresh struct{ all, lost int }
 			var none []timeline.Sample
-			told, cut, hit := 0, 0, 0
+			told, cut := 0, 0
 			ended := g.tally(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
-				stood, before := 0, g.failures()
+				stood := 0
 				none = append(none, madeNone(c, t)...)
 				for _, k := range webSocketsTo(c, t) {
 					at, s := k.left(k.first().End), k.first()
@@ -99,13 +99,10 @@ func WebSocketsSurvive() Check {
 						g.unclosed(c, t, k, at)
 					}
 				}
-				if g.failures() > before {
-					hit++
-				}
-				g.least(enough, t.Name, stood)
+				ended.has(enough, stood)
 			}
 			total := old.all + fresh.all
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, old.lost+fresh.lost)
+			ended.bound(ended.broken, total, old.lost+fresh.lost)
 			passed := fmt.Sprintf("all %s that stood at D and all %d that were accepted after it lived until their clients closed them", plural(old.all, "WebSocket", "WebSockets"), fresh.all)
 			if told > 0 {
 				passed = fmt.Sprintf("of %s that stood at D and %d that were accepted after it %d lived until their clients closed them, and %d were told %s", plural(old.all, "WebSocket", "WebSockets"), fresh.all, total-told, told, codes)
