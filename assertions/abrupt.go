@@ -148,7 +148,7 @@ func asks(s timeline.Sample) bool {
 // died says whether the victim of a kill was seen to die within P of it.
 func died(c Case, kill timeline.Event) bool {
 	return slices.ContainsFunc(c.Endings, func(e Ending) bool {
-		return e.UID == kill.Subject && e.Exit.Known() && e.Exit.At >= kill.At && e.Exit.At <= kill.At+c.P
+		return e.UID == kill.Subject && e.Cause != CauseLeaving && e.Exit.Known() && e.Exit.At >= kill.At && e.Exit.At <= kill.At+c.P
 	})
 }
 

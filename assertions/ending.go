@@ -40,6 +40,9 @@ const (
 	// its container (a probe, the kernel, the suite), or it left by itself, called to drain or
 	// not. It may come back in its pod.
 	CauseProcessEnd Cause = "process-end"
+	// CauseLeaving: the workload left a mesh, and its process lives on (timeline.MeshLeaving).
+	// Nothing records that yet.
+	CauseLeaving Cause = "leaving"
 )
 
 // Ending is the clock of one end of an instance, as the design page names its instants. Of
@@ -68,12 +71,14 @@ type Ending struct {
 	Hook Instant
 	// Drain is D: SIGTERM, preStop or a drain call arrived (timeline.DrainStart). Of one that
 	// says nothing of it: by the kubelet's event Killing, the deletion, the shutdown of its node
-	// or the call. Of a process that ended without any of these it is not known.
+	// or the call. Of a process that ended without any of these it is not known. Who leaves a
+	// mesh does so from timeline.MeshLeaving on.
 	Drain    Instant
 	Endpoint Instant // the EndpointSlice of mainService says terminating (timeline.Endpoint, EndpointGone)
 	LastNew  Instant // last new connection that reached it through the Service (samples)
 	// Exit is when the process was gone: the best known of timeline.ProcExit,
-	// timeline.PodContainer and, where its pod was deleted, timeline.PodGone.
+	// timeline.PodContainer and, where its pod was deleted, timeline.PodGone. Who leaves a mesh
+	// is gone from it at timeline.MeshLeft.
 	Exit Instant
 	Net  Instant // the interface is gone (timeline.NetGone)
 	Gone Instant // the API server has forgotten the pod (timeline.PodGone)

@@ -62,7 +62,7 @@ func endingsOf(tl *timeline.Timeline) []Ending {
 func tellsOfEnds(e timeline.Event) bool {
 	switch e.Kind {
 	case timeline.PodSeen, timeline.PodAddress, timeline.PodDeletion, timeline.PodContainer, timeline.PodReady, timeline.PodGone,
-		timeline.DrainHook, timeline.DrainStart, timeline.ProcExit, timeline.NetGone:
+		timeline.DrainHook, timeline.DrainStart, timeline.ProcExit, timeline.NetGone, timeline.MeshLeaving, timeline.MeshLeft:
 		return true
 	case timeline.ClusterEvent:
 		return e.Attrs["reason"] == "Killing"
@@ -85,6 +85,7 @@ const drainCall = "drain-call"
 type instance struct {
 	Ending
 	drains, running, ready []Instant
+	leaving, left          []Instant // a mesh
 	exits                  []exit
 	killing, calls         []timeline.Event
 }
@@ -116,6 +117,10 @@ func (i *instance) note(e timeline.Event) {
 		i.drains = append(i.drains, at)
 	case timeline.Endpoint, timeline.EndpointGone:
 		i.Endpoint = i.Endpoint.or(at)
+	case timeline.MeshLeaving:
+		i.leaving = append(i.leaving, at)
+	case timeline.MeshLeft:
+		i.left = append(i.left, at)
 	case timeline.ProcExit:
 		i.exits = append(i.exits, exit{at, -1})
 	case timeline.PodContainer:
@@ -181,9 +186,9 @@ func firstFrom(all []Instant, from time.Duration) Instant {
 	return Instant{}
 }
 
-// endings are those of one instance: its processes that ended while its pod stood, in their
-// order, and then its own, where it was ended. node and pod are when the suite shut its node
-// down, and meant it.
+// endings are those of one instance: of its processes that ended while its pod stood, its own,
+// where it was ended, and those by which it left a mesh. node and pod are when the suite shut
+// its node down, and meant it.
 func (i *instance) endings(node, pod Instant) []Ending {
 	var own []Ending
 	exits := i.exits
@@ -191,7 +196,19 @@ func (i *instance) endings(node, pod Instant) []Ending {
 		own = []Ending{end}
 		exits = slices.DeleteFunc(slices.Clone(exits), func(x exit) bool { return end.claims(x, i.back()) })
 	}
-	return i.called(append(i.processEnds(exits), own...))
+	return append(i.called(append(i.processEnds(exits), own...)), i.leavings()...)
+}
+
+// leavings are the endings by which the instance left a mesh. It may be enrolled again, and
+// leave again.
+func (i *instance) leavings() []Ending {
+	var out []Ending
+	for _, begin := range i.leaving {
+		e := i.ending(CauseLeaving)
+		e.Drain, e.Exit = begin, firstFrom(i.left, begin.At)
+		out = append(out, e)
+	}
+	return out
 }
 
 // back is when the instance ran again for the last time before its deletion: what was before
@@ -328,7 +345,7 @@ func (i *instance) processEnds(exits []exit) []Ending {
 	var since time.Duration // the exit at hand
 	for _, x := range exits {
 		if again := firstFrom(i.running, since); len(out) == 0 || again.Known() && again.At < x.At {
-			out = append(out, i.processEnd())
+			out = append(out, i.ending(CauseProcessEnd))
 		}
 		out[len(out)-1].leaves(x)
 		since = x.At
@@ -348,10 +365,10 @@ func (i *instance) processEnds(exits []exit) []Ending {
 	return out
 }
 
-// processEnd is the end of one of the instance's processes, of which nothing is known yet.
-func (i *instance) processEnd() Ending {
+// ending is one of the instance's, of which nothing but the cause is known yet.
+func (i *instance) ending(cause Cause) Ending {
 	return Ending{
-		Role: i.Role, Cause: CauseProcessEnd, UID: i.UID, Name: i.Name, Node: i.Node, IP: i.IP, Address: i.Address, ExitCode: -1,
+		Role: i.Role, Cause: cause, UID: i.UID, Name: i.Name, Node: i.Node, IP: i.IP, Address: i.Address, ExitCode: -1,
 	}
 }
 
@@ -362,7 +379,7 @@ func (i *instance) called(all []Ending) []Ending {
 	for _, call := range i.calls {
 		n := slices.IndexFunc(all, func(e Ending) bool { return e.terminates() || !e.Exit.Known() || e.Exit.At >= call.At })
 		if n < 0 {
-			n, all = len(all), append(all, i.processEnd())
+			n, all = len(all), append(all, i.ending(CauseProcessEnd))
 		}
 		e := &all[n]
 		if e.Called.Known() {
