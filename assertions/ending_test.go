@@ -160,6 +160,9 @@ func TestEndings(t *testing.T) {
 		"a deletion of which only the pod's end was seen": {[]timeline.Event{
 			deletion(10*sec, "a"), event(20*sec, timeline.PodGone, "a", nil),
 		}, []string{"a app deletion: del=10s D=10s exit=20s K=40s"}},
+		"a deletion in whose time the container ran again": {[]timeline.Event{
+			deletion(10*sec, "a"), drain(11*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "running", ""), exit(20*sec, "a"),
+		}, []string{"a app deletion: del=10s D=11s exit=15s K=40s"}},
 		"a crash, and back": {[]timeline.Event{
 			container(2*sec, "a", "running", ""), ready(3*sec, "a", "true"),
 			exit(10*sec, "a"), container(11*sec, "a", "terminated", "2"), ready(11*sec, "a", "false"),
@@ -195,6 +198,9 @@ func TestEndings(t *testing.T) {
 		"called twice before it ended": {[]timeline.Event{
 			call(10*sec, "a"), drain(10*sec, "a"), call(12*sec, "a"), exit(15*sec, "a"),
 		}, []string{"a app process-end: called=10s D=10s exit=15s"}},
+		"called twice, and never ends": {[]timeline.Event{
+			call(10*sec, "a"), drain(10*sec, "a"), call(12*sec, "a"),
+		}, []string{"a app process-end: called=10s D=10s"}},
 		"called in vain": {[]timeline.Event{
 			event(10*sec, timeline.Disruption, "a", attrs{"what": drainCall, "error": "refused"}),
 		}, nil},
@@ -213,6 +219,12 @@ func TestEndings(t *testing.T) {
 			{At: 11 * sec, Source: "t", Kind: timeline.DrainStart, Subject: "a", Node: "n1"},
 			exit(15*sec, "a"), container(16*sec, "a", "terminated", "0"),
 		}, []string{"a app shutdown: D=11s exit=15s code=0"}},
+		"its node shut down, of which each pod is told": {[]timeline.Event{
+			event(10*sec, timeline.Disruption, "a", attrs{"what": "node-shutdown", "node": "n1"}),
+			{At: 11 * sec, Source: "t", Kind: timeline.DrainStart, Subject: "a", Node: "n1"},
+			event(12*sec, timeline.Disruption, "b", attrs{"what": "node-shutdown", "node": "n1"}),
+			exit(15*sec, "a"),
+		}, []string{"a app shutdown: D=11s exit=15s"}},
 		"it leaves a mesh, is enrolled again, leaves again and is deleted": {[]timeline.Event{
 			event(10*sec, timeline.MeshLeaving, "a", nil), event(14*sec, timeline.MeshLeft, "a", nil),
 			event(20*sec, timeline.MeshLeaving, "a", nil),

@@ -377,7 +377,7 @@ func (i *instance) ending(cause Cause) Ending {
 // which only the begin is known.
 func (i *instance) called(all []Ending) []Ending {
 	for _, call := range i.calls {
-		n := slices.IndexFunc(all, func(e Ending) bool { return e.terminates() || !e.Exit.Known() || e.Exit.At >= call.At })
+		n := slices.IndexFunc(all, func(e Ending) bool { return !e.Exit.Known() || e.Exit.At >= call.At })
 		if n < 0 {
 			n, all = len(all), append(all, i.ending(CauseProcessEnd))
 		}
