@@ -38,7 +38,7 @@ func servesNew(called string, after func(Case) time.Duration, own ...Floor) Chec
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				end := t.Drain.At + after(c)
 				g.span(t.Drain.At, end)

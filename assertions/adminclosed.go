@@ -31,7 +31,7 @@ func AdminClosed() Check {
 		Floors:   []Floor{ownFloor, elsewhereFloor, askedFloor, servedFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				in := intrusionOf(c, t)
 				g.span(in.from, in.until)

@@ -33,7 +33,7 @@ func AffinityMoves() Check {
 			var g gather
 			served := servers(c.Timeline)
 			stuck, total, late := 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				own, others := stickiness(c, t)
 				if own > 0 && others > 0 {

@@ -39,7 +39,7 @@ func NothingLostAtGoAway() Check {
 			all, lost, away := 0, 0, 0
 			taken := begunIDs(c.Timeline)
 			hit := map[string]bool{}
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)

@@ -79,7 +79,7 @@ func CallsSayTheirEnd() Check {
 			}
 			n := callEnds{of: map[string]Ending{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
 			begun := 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				inflight := map[flow.Flow]int{}

@@ -17,7 +17,7 @@ const readyAgainWithin = 15 * time.Second
 
 // deletedMeanwhile doubts what a call to drain led to where a pod was deleted before it was
 // ready again.
-func (n *tally) deletedMeanwhile() {
+func (n *toll) deletedMeanwhile() {
 	for _, e := range n.of {
 		if e.Del.Known() {
 			n.doubt("%s was deleted: nothing is known of its restart", e.Name)
@@ -38,7 +38,7 @@ func DrainsInPlace() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			called := g.tally(c.calledToDrain("drain call", "drain calls"))
+			called := g.toll(c.calledToDrain("drain call", "drain calls"))
 			for e := range called.each() {
 				g.span(e.Drain.At, e.Drain.At+c.P)
 				fresh := g.accepts(c, e, e.Drain, "D", e.Drain.At+c.P)
@@ -70,7 +70,7 @@ func ComesBack() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			end := lastSeen(c)
-			called := g.tally(c.calledToDrain("restart", "restarts"))
+			called := g.toll(c.calledToDrain("restart", "restarts"))
 			ready := 0
 			for e := range called.each() {
 				g.span(e.Drain.At, end)
@@ -157,7 +157,7 @@ func LivenessHolds() Check {
 			if gap := watchGap(c.Timeline, "events"); gap != "" {
 				g.doubt("the watch of the cluster's events has a gap: %s", gap)
 			}
-			called := g.tally(c.calledToDrain("drain", "drains"))
+			called := g.toll(c.calledToDrain("drain", "drains"))
 			for e := range called.each() {
 				if !e.Exit.Known() {
 					g.doubt("nobody saw the container of %s end", e.Name)

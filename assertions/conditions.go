@@ -39,7 +39,7 @@ func LegalConditions() Check {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
 			lives := 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				for _, s := range seatsOf(c.Timeline, t.UID) {
 					lives++

@@ -334,7 +334,7 @@ func perTermination(what string, n int) Floor {
 // termination.
 func (g *gather) overConnections(c Case, enough Floor, of func(Case, Ending, []flow.Protocol) []connection, protocols []flow.Protocol, judge func(Ending, connection) bool) int {
 	total := 0
-	ended := g.tally(c.terminated())
+	ended := g.toll(c.terminated())
 	for t := range ended.each() {
 		g.shutBetween(c, t)
 		judged := 0

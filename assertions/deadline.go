@@ -35,7 +35,7 @@ func DeadlineTellsFirst() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, bare, spared := 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {

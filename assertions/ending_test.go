@@ -92,6 +92,17 @@ func TestExitCodeIsOfTheEnd(t *testing.T) {
 	}
 }
 
+// D of one that was called and says nothing of it is as well known as the call took.
+func TestDrainOfTheCalled(t *testing.T) {
+	for took, want := range map[string]time.Duration{"15ms": 15 * time.Millisecond, "": 0} {
+		s := &scene{p: 3 * sec}
+		s.event(10*sec, timeline.Disruption, "uid-1", map[string]string{"what": drainCall, "took": took})
+		if all := NewCase(&s.tl, s.p).Endings; len(all) != 1 || all[0].Drain.At != 10*sec || all[0].Drain.Err != want {
+			t.Errorf("%q: %+v", took, all)
+		}
+	}
+}
+
 // inShort is a short way to write down endings: their begins, exits and the rest that a timeline
 // is made of.
 func inShort(all []Ending) string {

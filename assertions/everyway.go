@@ -42,7 +42,7 @@ func EveryWayDrains() Check {
 			kinds := g.slowKinds(c)
 			by, dialled := map[string]int{}, map[string]int{}
 			grace := graceOf(c, ways[0])
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				way := wayOf(c, t)
@@ -225,7 +225,7 @@ func ServiceLosesNothing() Check {
 		Floors:   []Floor{newAround, reusedAround},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			ended.need()
 			if len(ended.of) == 0 {
 				return g.conclude("", "")

@@ -45,7 +45,7 @@ func LosesOnlyOverlong() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			due, stayed := 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				if !t.Exit.Known() || t.Grace == 0 {
 					g.doubt("the exit of %s or its grace period was not seen", t.Name)
@@ -142,7 +142,7 @@ func SparesSiblings() Check {
 			for _, t := range c.Terminations {
 				gone[t.UID] = true
 			}
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				from, to := t.Drain.At+t.Drain.Err+c.P, t.exitOr(t.Kill)+c.P
 				g.span(t.Drain.At, to)
@@ -216,7 +216,7 @@ func EndpointGoes() Check {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			all, seen := 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				end := lastSeen(c)
 				g.span(t.Drain.At, end)

@@ -29,7 +29,7 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			lost, all := 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				g.deregisters(c, t)

@@ -32,7 +32,7 @@ func AnswersHalfHeaders() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			total, closed, wrong := 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				judged := map[flow.Op]int{}

@@ -29,7 +29,7 @@ func HealthFailsFirst() Check {
 		Floors:   []Floor{enough, toldFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				ended.has(enough, g.balancerFirst(c, t))

@@ -34,7 +34,7 @@ func SaysClose() Check {
 			var g gather
 			whole := wholeAt(c.Timeline)
 			total, mute, early := 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)

@@ -32,7 +32,7 @@ func ClosesIdleFirst() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, open, lost, sent := 0, 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {

@@ -28,7 +28,7 @@ func CompletesInflight() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				inflight, w := g.completes(c, t, t.Drain, "D", whole)

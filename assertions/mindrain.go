@@ -38,7 +38,7 @@ func HoldsMinimum() Check {
 			if least == 0 {
 				g.doubt("nobody said what the minimum is")
 			}
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				until := t.Drain.At + least
 				g.span(t.Drain.At, max(until, t.exitOr(until)))

@@ -73,7 +73,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 		Floors:   []Floor{awayFloor, newConns, keptConns, inFlight, newToService, reusedToService},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			ended.need()
 			o, ok := g.controlPlaneOutage(c)
 			if !ok {

@@ -30,7 +30,7 @@ func PrefersReady() Check {
 			for _, e := range c.Timeline.Ledger {
 				servedBy[e.ID] = e.Pod
 			}
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				from := terminatingSince(c, t, mainService)
 				after, until := from.at+c.P, from.at+c.P+acceptMargin

@@ -77,7 +77,7 @@ func HookEndsInSigterm() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			failed := 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.span(t.Del.At, t.exitOr(t.Drain.At))
 				term, came, told := sigterm(c, t.UID)
@@ -133,7 +133,7 @@ func AcceptsThroughHook() Check {
 		Floors:   []Floor{newConns, keptUncounted("termination")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				h, called := hookOf(c, t.UID)
 				if !called {
@@ -171,7 +171,7 @@ func FinishesBeforeKill() Check {
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
 			stayed := 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				kill := t.Kill
 				if h, ok := hookOf(c, t.UID); ok {

@@ -31,7 +31,7 @@ func StaysPublished() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				for _, service := range []flow.Path{flow.Publishing, flow.HeadlessPublishing} {
 					terminating := 0
@@ -82,7 +82,7 @@ func ReachesPublished() Check {
 			served := servers(c.Timeline)
 			total, reached := 0, 0
 			unready, met, last := 0, 0, time.Duration(0)
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				known := terminatingSince(c, t, string(flow.Publishing))
 				from := known.at + c.P
@@ -164,7 +164,7 @@ func NamesPublished() Check {
 			var g gather
 			missing, stale := 0, 0
 			worst := time.Duration(0)
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				own := addresses(c.Timeline, t.UID)
 				exit := t.exitOr(0)

@@ -35,7 +35,7 @@ func RacingStreams() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			all, sound, lost, away, over := 0, 0, 0, 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				for _, k := range connectionsTo(c, t, inHTTP2) {

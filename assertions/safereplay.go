@@ -42,7 +42,7 @@ func ReplaysSafely() Check {
 			}
 			cut := cutPosts(c.Timeline, sent)
 			total, refused := 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				n := 0

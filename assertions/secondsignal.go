@@ -39,7 +39,7 @@ func IgnoresSecondSignal() Check {
 				}
 			}
 			seen := 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				at, sent := secondSignal(c, t)
 				if !sent {

@@ -69,7 +69,7 @@ func UnreadyBeforeClosed() Check {
 // it was gone (0: nobody saw that), and says how many break the rule. Where one does, there
 // is no more evidence to be had.
 func (g *gather) readiness(c Case, judge func(t Ending, last, closed time.Duration)) (wrong int) {
-	ended := g.tally(c.terminated())
+	ended := g.toll(c.terminated())
 	for t := range ended.each() {
 		last, closed, n := listener(c, t, t.Drain.At)
 		before := g.failures()

@@ -130,7 +130,7 @@ func BelowLastCompletes() Check {
 			begun := begunIDs(c.Timeline)
 			total, lost, over := 0, 0, 0
 			trusts := false // the ledger, in what it does not have
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				judged := 0

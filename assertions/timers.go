@@ -37,7 +37,7 @@ func TimersInOrder() Check {
 			var g gather
 			m, all := g.manifest(c)
 			g.count(saidFloor, all)
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				if all == 0 {
 					break

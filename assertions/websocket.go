@@ -68,7 +68,7 @@ func WebSocketsSurvive() Check {
 			var old, fresh struct{ all, lost int }
 			var none []timeline.Sample
 			told, cut := 0, 0
-			ended := g.tally(c.terminated())
+			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				stood := 0

@@ -67,7 +67,7 @@ type losses struct {
 // choose which pod serves them.
 func (g *gather) losses(c Case, path flow.Path, newConns, reusedConns Floor) losses {
 	var l losses
-	ended := g.tally(c.terminated())
+	ended := g.toll(c.terminated())
 	ended.need()
 	if len(ended.of) == 0 {
 		return l

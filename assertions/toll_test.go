@@ -10,9 +10,9 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// The same tally counts endings of every cause: what each has against a floor, what was lost
+// The same toll counts endings of every cause: what each has against a floor, what was lost
 // at how many, and at how many the rule was broken.
-func TestTally(t *testing.T) {
+func TestToll(t *testing.T) {
 	called := Instant{At: 10 * sec, Source: "t"}
 	c := Case{
 		Terminations: []Ending{{Name: "gone", Cause: CauseDeletion}},
@@ -35,7 +35,7 @@ func TestTally(t *testing.T) {
 		"drain calls": {c.calledToDrain("drain call", "drain calls"), spec.Count{Name: "requests", At: "two", N: 2, Floor: 3}, 1, 1, spec.Fail, "3 drain calls"},
 	} {
 		var g gather
-		n := g.tally(tc.of)
+		n := g.toll(tc.of)
 		for e := range n.each() {
 			w := came[e.Name]
 			n.add(w, attempts{all: 1})
@@ -62,13 +62,13 @@ func TestTally(t *testing.T) {
 }
 
 // Of no endings nothing is known, in the words for them.
-func TestTallyOfNone(t *testing.T) {
+func TestTollOfNone(t *testing.T) {
 	for want, of := range map[string]ends{
 		notEnough + "no pod was seen to terminate": Case{}.terminated(),
 		notEnough + "no pod was called to drain":   Case{}.calledToDrain("drain", "drains"),
 	} {
 		var g gather
-		for range g.tally(of).each() {
+		for range g.toll(of).each() {
 			t.Error("there was one")
 		}
 		if f := g.conclude("", ""); f.Verdict != spec.Inconclusive || f.Actual != want {

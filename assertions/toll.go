@@ -36,9 +36,9 @@ func (c Case) ends() string { return c.terminated().String() }
 
 func (e ends) String() string { return plural(len(e.of), e.one, e.many) }
 
-// tally judges endings one after the other, and counts what each had of a check's evidence,
+// toll judges endings one after the other, and counts what each had of a check's evidence,
 // and what it cost: together they are what the finding says of how sure it is.
-type tally struct {
+type toll struct {
 	*gather
 	ends
 	sum attempts // of all of them together
@@ -47,11 +47,11 @@ type tally struct {
 	nth         int // of the ending at hand
 }
 
-// tally is one of a check's own, with nothing counted.
-func (g *gather) tally(of ends) *tally { return &tally{gather: g, ends: of} }
+// toll is one of a check's own, with nothing counted.
+func (g *gather) toll(of ends) *toll { return &toll{gather: g, ends: of} }
 
 // each is the endings in the order in which they began. That there were none is a doubt.
-func (n *tally) each() iter.Seq[Ending] {
+func (n *toll) each() iter.Seq[Ending] {
 	return func(yield func(Ending) bool) {
 		for i, e := range n.of {
 			before := n.failures()
@@ -68,7 +68,7 @@ func (n *tally) each() iter.Seq[Ending] {
 }
 
 // next is the ending that began after the one at hand.
-func (n *tally) next() (_ Ending, follows bool) {
+func (n *toll) next() (_ Ending, follows bool) {
 	if n.nth+1 == len(n.of) {
 		return Ending{}, false
 	}
@@ -76,14 +76,14 @@ func (n *tally) next() (_ Ending, follows bool) {
 }
 
 // need doubts a recording that has none of the endings.
-func (n *tally) need() {
+func (n *toll) need() {
 	if len(n.of) == 0 {
 		n.doubt("%s", n.none)
 	}
 }
 
 // add counts what came of attempts of the ending at hand: all that is known of it at once.
-func (n *tally) add(of ...attempts) {
+func (n *toll) add(of ...attempts) {
 	lost := 0
 	for _, w := range of {
 		n.sum.all, n.sum.sound, lost = n.sum.all+w.all, n.sum.sound+w.sound, lost+w.lost
@@ -96,16 +96,16 @@ func (n *tally) add(of ...attempts) {
 
 // has holds what the ending at hand has of a floor's evidence against it: the finding keeps
 // the ending that has least of it.
-func (n *tally) has(f Floor, count int) { n.least(f, n.of[n.nth].Name, count) }
+func (n *toll) has(f Floor, count int) { n.least(f, n.of[n.nth].Name, count) }
 
 // hasOf is has for one of several.
-func (n *tally) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.of[n.nth].Name, count) }
+func (n *toll) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.of[n.nth].Name, count) }
 
 // bound says how sure it is that so many of the endings cost something: of n attempts, of all
 // of them together, so many were lost.
-func (n *tally) bound(affected, all, lost int) {
+func (n *toll) bound(affected, all, lost int) {
 	n.finding.Bounds = BoundsOf(len(n.of), affected, all, lost)
 }
 
 // needTerminations doubts a recording in which nothing terminated.
-func (g *gather) needTerminations(c Case) { g.tally(c.terminated()).need() }
+func (g *gather) needTerminations(c Case) { g.toll(c.terminated()).need() }
