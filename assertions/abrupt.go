@@ -147,16 +147,9 @@ func asks(s timeline.Sample) bool {
 
 // died says whether the victim of a kill was seen to die within P of it.
 func died(c Case, kill timeline.Event) bool {
-	aside := containersAside(c.Timeline)
-	for _, e := range c.Timeline.Events {
-		if e.Subject != kill.Subject || e.At < kill.At || e.At > kill.At+c.P || aside(e) {
-			continue
-		}
-		if e.Kind == timeline.ProcExit || e.Kind == timeline.PodContainer && e.Attrs["state"] == "terminated" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Endings, func(e Ending) bool {
+		return e.UID == kill.Subject && e.Cause != CauseLeaving && e.Exit.Known() && e.Exit.At >= kill.At && e.Exit.At <= kill.At+c.P
+	})
 }
 
 func kills(tl *timeline.Timeline) []timeline.Event {

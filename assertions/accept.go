@@ -38,30 +38,27 @@ func servesNew(called string, after func(Case) time.Duration, own ...Floor) Chec
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			lost, hit, opened, total := 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				end := t.Drain.At + after(c)
 				g.span(t.Drain.At, end)
 				w := g.accepts(c, t, t.Drain, "D", end)
 				g.watchedUntil(c, t, end)
-				if w.lost > 0 {
-					hit++
-				}
-				lost, opened, total = lost+w.lost, opened+w.sound, total+w.all
-				g.least(newConns, t.Name, w.sound)
+				ended.add(w)
+				ended.has(newConns, w.sound)
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(opened, lost), lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, max(ended.sum.sound, lost), lost)
 			return g.conclude(
-				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, c.ends()),
-				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, hit, c.ends()))
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, ended),
+				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, ended.hit, ended))
 		},
 	}
 }
 
 // watchedUntil doubts that dials show until an instant what an instance does: nobody dials
 // when the load is over, and who answers when it has left is another one.
-func (g *gather) watchedUntil(c Case, t Termination, end time.Duration) {
+func (g *gather) watchedUntil(c Case, t Ending, end time.Duration) {
 	switch {
 	case t.Exit.Known() && t.Exit.At+t.Exit.Err < end:
 		g.doubt("%s left at D + %s, and what was dialled after that is not known to be it", t.Name, ms(t.Exit.At-t.Drain.At))
@@ -70,14 +67,10 @@ func (g *gather) watchedUntil(c Case, t Termination, end time.Duration) {
 	}
 }
 
-// tally is what came of the attempts of a window: all of them, those that the
-// generator sent in time, and those that were lost.
-type tally struct{ all, sound, lost int }
-
 // accepts judges the new connections that reached an instance's own address
 // from an instant on, by the name of called, until another.
-func (g *gather) accepts(c Case, t Termination, from Instant, called string, to time.Duration) tally {
-	var w tally
+func (g *gather) accepts(c Case, t Ending, from Instant, called string, to time.Duration) attempts {
+	var w attempts
 	var failed []timeline.Sample
 	for _, s := range c.Timeline.Samples {
 		// Slow replies are another behaviour's; a new connection is judged by
@@ -148,21 +141,6 @@ func offset(from string, by time.Duration) string {
 	return fmt.Sprintf("%s + %s", from, ms(by))
 }
 
-// exitOr is T_exit, or other where nobody saw it.
-func (t Termination) exitOr(other time.Duration) time.Duration {
-	if t.Exit.Known() {
-		return t.Exit.At
-	}
-	return other
-}
-
-// needTerminations doubts a recording in which nothing terminated.
-func (g *gather) needTerminations(c Case) {
-	if len(c.Terminations) == 0 {
-		g.doubt("no pod was seen to terminate")
-	}
-}
-
 // listenerWindow is the stretch over which a listener is judged to be there:
 // where half of the new connections or more fail, it is not.
 const listenerWindow = 500 * time.Millisecond
@@ -173,7 +151,7 @@ const listenerWindow = 500 * time.Millisecond
 // the next half second fail; a single loss is a loss, and not the listener's
 // end), and how many it served. A connection that stands and is not answered
 // has failed too.
-func listener(c Case, t Termination, from time.Duration) (last, gone time.Duration, served int) {
+func listener(c Case, t Ending, from time.Duration) (last, gone time.Duration, served int) {
 	var dials []timeline.Sample
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || arrival(s) < from {

@@ -31,22 +31,22 @@ func AdminClosed() Check {
 		Floors:   []Floor{ownFloor, elsewhereFloor, askedFloor, servedFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				in := intrusionOf(c, t)
 				g.span(in.from, in.until)
 				for _, e := range in.reached {
 					g.culprit(e.At, t.Name, "", "port %s answers at %s, which is none of its addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
 				}
 				g.gotNothing(c, t, in)
-				g.least(ownFloor, t.Name, in.own)
-				g.least(elsewhereFloor, t.Name, in.elsewhere)
-				g.least(askedFloor, t.Name, len(in.gets))
-				g.least(servedFloor, t.Name, in.served)
+				ended.has(ownFloor, in.own)
+				ended.has(elsewhereFloor, in.elsewhere)
+				ended.has(askedFloor, len(in.gets))
+				ended.has(servedFloor, in.served)
 			}
-			g.needTerminations(c)
 			return g.conclude(
-				fmt.Sprintf("closed to others and to GET at each of %s", c.ends()),
-				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), c.ends()))
+				fmt.Sprintf("closed to others and to GET at each of %s", ended),
+				fmt.Sprintf("it was open in %s at %s", plural(g.failures(), "way", "ways"), ended))
 		},
 	}
 }
@@ -63,7 +63,7 @@ type intrusion struct {
 	served int
 }
 
-func intrusionOf(c Case, t Termination) intrusion {
+func intrusionOf(c Case, t Ending) intrusion {
 	in := intrusion{until: t.Del.At}
 	for _, e := range c.Timeline.EventsOf(timeline.Control, t.UID) {
 		if e.At > t.Del.At {
@@ -98,7 +98,7 @@ func intrusionOf(c Case, t Termination) intrusion {
 // gotNothing judges that the GETs began no drain. One that was refused (a status
 // of 400 or more) needs no more than that nothing followed; of another it takes
 // eyes that see a drain when there is one.
-func (g *gather) gotNothing(c Case, t Termination, in intrusion) {
+func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 	if len(in.gets) == 0 {
 		return
 	}

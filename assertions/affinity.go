@@ -33,7 +33,8 @@ func AffinityMoves() Check {
 			var g gather
 			served := servers(c.Timeline)
 			stuck, total, late := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				own, others := stickiness(c, t)
 				if own > 0 && others > 0 {
 					g.doubt("before %s was deleted, %s of the client reached it and %d reached others: it did not stick", t.Name, plural(own, "connection", "connections"), others)
@@ -79,10 +80,9 @@ func AffinityMoves() Check {
 				if last, _, _ := listener(c, t, t.Drain.At); last < until {
 					g.doubt("%s did not go on accepting until %s: "+deadPod, t.Name, from.tell(until))
 				}
-				g.least(stuckBefore, t.Name, own)
-				g.least(offeredLater, t.Name, n)
+				ended.has(stuckBefore, own)
+				ended.has(offeredLater, n)
 			}
-			g.needTerminations(c)
 			g.count(stuckTo, stuck)
 			return g.conclude(
 				fmt.Sprintf("in %s the client had left its pod by T_endpoint + P: none of %d new connections reached it", plural(stuck, "termination", "terminations"), total),
@@ -93,7 +93,7 @@ func AffinityMoves() Check {
 
 // stickiness counts the client's connections just before a deletion: those
 // that the pod served, and those that others did.
-func stickiness(c Case, t Termination) (own, others int) {
+func stickiness(c Case, t Ending) (own, others int) {
 	before := min(t.Del.At, t.Drain.At-t.Drain.Err)
 	for _, s := range c.Timeline.Samples {
 		if s.Stream.Flow().Path != flow.Sticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {

@@ -39,7 +39,8 @@ func NothingLostAtGoAway() Check {
 			all, lost, away := 0, 0, 0
 			taken := begunIDs(c.Timeline)
 			hit := map[string]bool{}
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)
 				if !ok {
@@ -68,18 +69,17 @@ func NothingLostAtGoAway() Check {
 						g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, why)
 					}
 				}
-				g.least(saidFloor, t.Name, len(toldBy(c, t, timeline.ToldByGoAway)))
-				g.least(runningFloor, t.Name, atD)
-				g.least(begunFloor, t.Name, len(callsWhileAccepting(c, t)))
+				ended.has(saidFloor, len(toldBy(c, t, timeline.ToldByGoAway)))
+				ended.has(runningFloor, atD)
+				ended.has(begunFloor, len(callsWhileAccepting(c, t)))
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, taken)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), all, lost)
-			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), c.ends())
+			ended.bound(len(hit), all, lost)
+			passed := fmt.Sprintf("0 of %s lost over %s", plural(all, "call was", "calls were"), ended)
 			if away > 0 {
 				passed += fmt.Sprintf("; %d more were refused as not processed", away)
 			}
-			return g.conclude(passed, fmt.Sprintf("%d of %s lost, around %d of %s", lost, plural(all, "call was", "calls were"), len(hit), c.ends()))
+			return g.conclude(passed, fmt.Sprintf("%d of %s lost, around %d of %s", lost, plural(all, "call was", "calls were"), len(hit), ended))
 		},
 	}
 }

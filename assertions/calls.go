@@ -77,9 +77,10 @@ func CallsSayTheirEnd() Check {
 			if len(kinds) == 0 {
 				g.doubt("no streaming calls were sent to the instances")
 			}
-			n := callEnds{of: map[string]Termination{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
+			n := callEnds{of: map[string]Ending{}, hit: map[string]bool{}, begun: begunIDs(c.Timeline)}
 			begun := 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				inflight := map[flow.Flow]int{}
 				shut := stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
@@ -97,7 +98,7 @@ func CallsSayTheirEnd() Check {
 					}
 				}
 				for _, kind := range kinds {
-					g.leastOf(kind.String(), inFlight, t.Name, inflight[kind])
+					ended.hasOf(kind.String(), inFlight, inflight[kind])
 				}
 			}
 			for _, d := range Reconcile(c.Timeline).Duplicated {
@@ -106,10 +107,9 @@ func CallsSayTheirEnd() Check {
 					g.culprit(d.At, t.Name, d.ID, "%s: a call was done twice, and its client had sent it once: %s", relative(d.At, t), d)
 				}
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, n.begun)
 			g.count(callsAfter, begun)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(n.hit), n.all, n.wrong)
+			ended.bound(len(n.hit), n.all, n.wrong)
 			passed := fmt.Sprintf("of %d calls %d ended whole, and %d with a status that says why", n.all, n.whole, n.told)
 			if n.over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", n.over)
@@ -126,20 +126,20 @@ type callEnds struct {
 	over int
 	// of is whose they were, by their IDs, and hit are the instances with a wrong
 	// end, by their UIDs.
-	of  map[string]Termination
+	of  map[string]Ending
 	hit map[string]bool
 	// begun are the requests that a backend says it began.
 	begun map[string]bool
 }
 
-func (n *callEnds) failed(t Termination) {
+func (n *callEnds) failed(t Ending) {
 	n.wrong++
 	n.hit[t.UID] = true
 }
 
 // callEnded judges how one call ended, and says whether it is one that ran at D
 // or was begun after it.
-func (g *gather) callEnded(c Case, t Termination, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
+func (g *gather) callEnded(c Case, t Ending, k connection, s timeline.Sample, shut time.Duration, whole map[string]bool, n *callEnds) bool {
 	lie := k.disowned(s, n.begun)
 	switch {
 	case !isCall(s), s.Phase == timeline.PhaseDial, s.Phase == timeline.PhaseTLS, k.left(s.End) <= t.Drain.At-t.Drain.Err:

@@ -32,8 +32,11 @@ type Case struct {
 	// UntilKilled: Deadline is the grace period, because the system promises no earlier
 	// one. What is left is SIGKILL's to cut, and that is held against nobody.
 	UntilKilled bool
-	// Terminations are the instances that went away, in order of their D.
-	Terminations []Termination
+	// Endings are all ends of instances, in the order in which they began.
+	Endings []Ending
+	// Terminations are those of them that most rules speak of: of instances that were
+	// deleted, or that their node's shutdown ended, in order of their D.
+	Terminations []Ending
 	// Steady is when the steady gate opened; Disturbed when the first
 	// disruption began. What lies between is the baseline. Tail is when the
 	// pacing ended.
@@ -70,7 +73,12 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 		return true
 	})
 	attribute(tl)
-	c.Terminations = Terminations(tl)
+	for _, e := range endingsOf(tl) {
+		c.Endings = append(c.Endings, e)
+		if e.terminates() {
+			c.Terminations = append(c.Terminations, e)
+		}
+	}
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		switch e.Attrs["what"] {
 		case MarkSteady:

@@ -28,7 +28,7 @@ func CloseNotifyFirst(own ...Floor) Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			bare, cut, spared := 0, 0, 0
-			total := g.overConnections(c, enough, standing, inTLS, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standing, inTLS, func(t Ending, k connection) bool {
 				end, ok := k.ended()
 				switch {
 				case !ok, k.alerted(end):

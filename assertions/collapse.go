@@ -28,7 +28,7 @@ func (b basis) tell(at time.Duration) string { return offset(b.name, at-b.origin
 // terminatingSince is from when on the pod's endpoint of a Service must have
 // been known to terminate: the slice's own word is the basis; where a slice
 // says it late or never, the deletion must do, or a liar could never be caught.
-func terminatingSince(c Case, t Termination, service string) basis {
+func terminatingSince(c Case, t Ending, service string) basis {
 	must := t.Del.At + shortLife
 	for _, s := range endpointStates(c.Timeline, t.UID, service) {
 		if s.at > must {
@@ -44,7 +44,7 @@ func terminatingSince(c Case, t Termination, service string) basis {
 // unreadyAt is when an instance that drains first said that it does not serve:
 // by its own word or by its pod's Ready condition, and never by the slices,
 // which are what is judged. ok is false where nobody saw it.
-func unreadyAt(tl *timeline.Timeline, t Termination) (at time.Duration, ok bool) {
+func unreadyAt(tl *timeline.Timeline, t Ending) (at time.Duration, ok bool) {
 	for _, e := range tl.Events {
 		if e.Subject != t.UID || e.At < t.Drain.At-t.Drain.Err {
 			continue
@@ -59,7 +59,7 @@ func unreadyAt(tl *timeline.Timeline, t Termination) (at time.Duration, ok bool)
 // unservingSince is from when on the pod's endpoint must have been known not
 // to serve: by the slice's word, or by the pod's Ready condition and what a
 // slice may take after it.
-func unservingSince(c Case, t Termination) (since time.Duration, ok bool) {
+func unservingSince(c Case, t Ending) (since time.Duration, ok bool) {
 	for _, e := range c.Timeline.Events {
 		if e.Subject != t.UID || e.At < t.Drain.At-t.Drain.Err {
 			continue
@@ -80,7 +80,7 @@ func unservingSince(c Case, t Termination) (since time.Duration, ok bool) {
 
 // acceptsUntil is when an instance stopped accepting: by its own word, as
 // direct dials saw it, or at its exit. ok is false where nobody saw it.
-func acceptsUntil(c Case, t Termination) (at time.Duration, ok bool) {
+func acceptsUntil(c Case, t Ending) (at time.Duration, ok bool) {
 	take := func(d time.Duration) {
 		if !ok || d < at {
 			at, ok = d, true
@@ -172,7 +172,7 @@ func (w way) carries(s timeline.Sample) bool {
 // waysTo are the ways to a set of instances: internal and external, with the
 // traffic policies Cluster and Local. With the external Local one only nodes
 // that hold an instance are eligible.
-func waysTo(ts []Termination) []way {
+func waysTo(ts []Ending) []way {
 	out := []way{{path: flow.Service}, {path: flow.ServiceLocal}, {path: flow.NodePort}}
 	for _, n := range nodesOf(ts) {
 		out = append(out, way{flow.NodePortLocal, n})
@@ -181,7 +181,7 @@ func waysTo(ts []Termination) []way {
 }
 
 // nodesOf are the nodes that held the instances, sorted.
-func nodesOf(ts []Termination) []string {
+func nodesOf(ts []Ending) []string {
 	var out []string
 	for _, t := range ts {
 		if !slices.Contains(out, t.Node) {

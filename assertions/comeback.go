@@ -15,85 +15,12 @@ import (
 // ready: a start of a second and the probe's period, several times over.
 const readyAgainWithin = 15 * time.Second
 
-// comeback is a drain without a deletion, after which the container came back
-// in its pod. Of its termination Del, Grace and Kill are not known.
-type comeback struct {
-	Termination
-	Running Instant // the container runs again
-	Ready   Instant // the pod is ready again
-	// deleted: the pod was deleted before it was back.
-	deleted bool
-}
-
-// comebacks are what the drain calls of a recording led to, in their order.
-func comebacks(c Case) []comeback {
-	var out []comeback
-	for _, call := range c.Timeline.EventsOf(timeline.Disruption, "") {
-		if call.Attrs["what"] != "drain-call" || call.Attrs["error"] != "" {
-			continue
-		}
-		out = append(out, comebackOf(c, call))
-	}
-	return out
-}
-
-func comebackOf(c Case, call timeline.Event) comeback {
-	took, err := time.ParseDuration(call.Attrs["took"])
-	if err != nil {
-		took = 0
-	}
-	r := comeback{Termination: Termination{UID: call.Subject, Name: call.Name, Node: call.Node, ExitCode: -1}}
-	set := func(i *Instant, e timeline.Event, err time.Duration) {
-		if !i.Known() {
-			*i = Instant{At: e.At, Err: max(e.Err, err), Source: e.Source}
-		}
-	}
-	var told Instant // the end by the API server, where no witness saw it
-	for _, e := range c.Timeline.Events {
-		if e.Subject != call.Subject || e.At < call.At {
-			continue
-		}
-		ended := r.Exit.Known() || told.Known()
-		switch e.Kind {
-		case timeline.DrainStart:
-			set(&r.Drain, e, 0)
-		case timeline.ProcExit:
-			if !r.Running.Known() {
-				set(&r.Exit, e, 0)
-			}
-		case timeline.PodContainer:
-			switch {
-			case e.Attrs["state"] == "terminated" && !r.Running.Known():
-				set(&told, e, kubeletWatch)
-			case e.Attrs["state"] == "running" && ended:
-				set(&r.Running, e, 0)
-			}
-		case timeline.PodReady:
-			if e.Attrs["ready"] == "true" && ended {
-				set(&r.Ready, e, 0)
-			}
-		case timeline.PodDeletion:
-			r.deleted = r.deleted || !r.Ready.Known()
-		}
-	}
-	if !r.Exit.Known() {
-		r.Exit = told
-	}
-	if !r.Drain.Known() {
-		r.Drain = Instant{At: call.At, Err: took, Source: call.Source + " (drain call)"}
-	}
-	return r
-}
-
-// needComebacks doubts a recording in which nothing was called to drain, or in
-// which a pod that was has been deleted.
-func (g *gather) needComebacks(rs []comeback) {
-	if len(rs) == 0 {
-		g.doubt("no pod was called to drain")
-	}
-	for _, r := range rs {
-		if r.deleted {
-			g.doubt("%s was deleted: nothing is known of its restart", r.Name)
+// deletedMeanwhile doubts what a call to drain led to where a pod was deleted before it was
+// ready again.
+func (n *toll) deletedMeanwhile() {
+	for _, e := range n.of {
+		if e.Del.Known() {
+			n.doubt("%s was deleted: nothing is known of its restart", e.Name)
 		}
 	}
 }
@@ -111,26 +38,22 @@ func DrainsInPlace() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			rs := comebacks(c)
-			all, lost, hit := 0, 0, 0
-			for _, r := range rs {
-				g.span(r.Drain.At, r.Drain.At+c.P)
-				fresh := g.accepts(c, r.Termination, r.Drain, "D", r.Drain.At+c.P)
-				inflight, work := g.completes(c, r.Termination, r.Drain, "D", whole)
-				if fresh.lost+work.lost > 0 {
-					hit++
-				}
-				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
-				g.least(newConns, r.Name, fresh.sound)
+			called := g.toll(c.calledToDrain("drain call", "drain calls"))
+			for e := range called.each() {
+				g.span(e.Drain.At, e.Drain.At+c.P)
+				fresh := g.accepts(c, e, e.Drain, "D", e.Drain.At+c.P)
+				inflight, work := g.completes(c, e, e.Drain, "D", whole)
+				called.add(fresh, work)
+				called.has(newConns, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(k.String(), inFlight, r.Name, inflight[k])
+					called.hasOf(k.String(), inFlight, inflight[k])
 				}
 			}
-			g.needComebacks(rs)
-			g.finding.Bounds = BoundsOf(len(rs), hit, all, lost)
+			called.deletedMeanwhile()
+			called.bound(called.hit, called.sum.all, called.sum.lost)
 			return g.conclude(
-				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s", all, plural(len(rs), "drain call", "drain calls")),
-				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "request", "requests"), hit, plural(len(rs), "drain call", "drain calls")))
+				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s", called.sum.all, called),
+				fmt.Sprintf("%d of %s failed, at %d of %s", called.sum.lost, plural(called.sum.all, "request", "requests"), called.hit, called))
 		},
 	}
 }
@@ -146,56 +69,54 @@ func ComesBack() Check {
 		Floors:   []Floor{restartsFloor, newConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			rs := comebacks(c)
 			end := lastSeen(c)
-			gap := watchGap(c.Timeline, "endpointslices")
-			ready, bad, all, lost := 0, 0, 0, 0
-			for _, r := range rs {
-				g.span(r.Drain.At, end)
-				if r.deleted {
+			called := g.toll(c.calledToDrain("restart", "restarts"))
+			ready := 0
+			for e := range called.each() {
+				g.span(e.Drain.At, end)
+				if e.Del.Known() || !g.readyAgain(c, e, end) {
 					continue
 				}
-				if !r.Running.Known() {
-					g.doubt("the container of %s was not seen to run again", r.Name)
-					continue
-				}
-				limit := r.Running.At + readyAgainWithin
-				switch {
-				case r.Ready.Known() && r.Ready.At <= limit:
-				case end > limit:
-					g.late(c, limit, r.Name, "", "the container ran again at D + %s, and 15 s later the pod was still not ready", ms(r.Running.At-r.Drain.At))
-					bad++
-					continue
-				default:
-					g.doubt("%s was not ready again when the recording ended, %s after its restart", r.Name, ms(end-r.Running.At))
-					continue
-				}
-				before := g.failures()
-				g.trafficReturns(c, r, end, gap)
-				w := g.accepts(c, r.Termination, r.Ready, "ready again", r.Ready.At+c.P)
-				all, lost = all+w.all, lost+w.lost
-				g.least(newConns, r.Name, w.sound)
 				ready++
-				if g.failures() > before {
-					bad++
-				}
+				g.trafficReturns(c, e, end)
+				w := g.accepts(c, e, e.Ready, "ready again", e.Ready.At+c.P)
+				called.add(w)
+				called.has(newConns, w.sound)
 			}
-			g.needComebacks(rs)
+			called.deletedMeanwhile()
 			g.count(restartsFloor, ready)
 			return g.conclude(
-				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), all),
-				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s failed", bad, plural(len(rs), "restart", "restarts"), lost, plural(all, "new connection", "new connections")))
+				fmt.Sprintf("%s ready again, with %d new connections served", plural(ready, "pod was", "pods were"), called.sum.all),
+				fmt.Sprintf("%d of %s left a pod that does not serve as before; %d of %s failed", called.broken, called, called.sum.lost, plural(called.sum.all, "new connection", "new connections")))
 		},
 	}
 }
 
+// readyAgain says whether a pod was ready in time after its container ran again; where it was
+// not, that is held against it, unless the recording ended first (end).
+func (g *gather) readyAgain(c Case, e Ending, end time.Duration) bool {
+	limit := e.Running.At + readyAgainWithin
+	switch {
+	case !e.Running.Known():
+		g.doubt("the container of %s was not seen to run again", e.Name)
+	case e.Ready.Known() && e.Ready.At <= limit:
+		return true
+	case end > limit:
+		g.late(c, limit, e.Name, "", "the container ran again at D + %s, and 15 s later the pod was still not ready", ms(e.Running.At-e.Drain.At))
+	default:
+		g.doubt("%s was not ready again when the recording ended, %s after its restart", e.Name, ms(end-e.Running.At))
+	}
+	return false
+}
+
 // trafficReturns judges that the endpoint of a pod that is ready again becomes
 // so too, in each address family, or has never been otherwise.
-func (g *gather) trafficReturns(c Case, r comeback, end time.Duration, gap string) {
-	until := r.Ready.At + r.Ready.Err + c.P
-	lives := families(endpointStates(c.Timeline, r.UID, mainService))
+func (g *gather) trafficReturns(c Case, e Ending, end time.Duration) {
+	gap := watchGap(c.Timeline, "endpointslices")
+	until := e.Ready.At + e.Ready.Err + c.P
+	lives := families(endpointStates(c.Timeline, e.UID, mainService))
 	if len(lives) == 0 {
-		g.doubt("no EndpointSlice ever showed %s", r.Name)
+		g.doubt("no EndpointSlice ever showed %s", e.Name)
 	}
 	for _, life := range lives {
 		ready, back := false, false
@@ -204,9 +125,9 @@ func (g *gather) trafficReturns(c Case, r comeback, end time.Duration, gap strin
 				break
 			}
 			ready = s.ready && !s.gone
-			back = back || ready && s.at >= r.Running.At
+			back = back || ready && s.at >= e.Running.At
 		}
-		name := seat{mainService, life[0].family}.name(r.Termination)
+		name := seat{mainService, life[0].family}.name(e)
 		switch {
 		case ready || back:
 		case gap != "":
@@ -214,7 +135,7 @@ func (g *gather) trafficReturns(c Case, r comeback, end time.Duration, gap strin
 		case end < until:
 			g.doubt("the endpoint of %s was not ready again when the recording ended", name)
 		default:
-			g.late(c, until, name, "", "the pod was ready again at D + %s, and its endpoint was not within P of that", ms(r.Ready.At-r.Drain.At))
+			g.late(c, until, name, "", "the pod was ready again at D + %s, and its endpoint was not within P of that", ms(e.Ready.At-e.Drain.At))
 		}
 	}
 }
@@ -236,51 +157,52 @@ func LivenessHolds() Check {
 			if gap := watchGap(c.Timeline, "events"); gap != "" {
 				g.doubt("the watch of the cluster's events has a gap: %s", gap)
 			}
-			rs := comebacks(c)
-			failed := 0
-			for _, r := range rs {
-				if !r.Exit.Known() {
-					g.doubt("nobody saw the container of %s end", r.Name)
+			called := g.toll(c.calledToDrain("drain", "drains"))
+			for e := range called.each() {
+				if !e.Exit.Known() {
+					g.doubt("nobody saw the container of %s end", e.Name)
 					continue
 				}
-				_, shut, _ := listener(c, r.Termination, r.Drain.At)
-				if shut == 0 || shut > r.Exit.At {
-					shut = r.Exit.At
+				_, shut, _ := listener(c, e, e.Drain.At)
+				if shut == 0 || shut > e.Exit.At {
+					shut = e.Exit.At
 				}
-				g.span(r.Drain.At, r.Exit.At)
-				before, told := g.failures(), 0
-				g.least(lasted, r.Name, int((shut-r.Drain.At)/time.Second))
-				for _, e := range c.Timeline.EventsOf(timeline.ClusterEvent, r.UID) {
-					if e.At < r.Drain.At {
-						continue
-					}
-					told++
-					if e.At > r.Exit.At+kubeletWatch || !aboutLiveness(e) {
-						continue
-					}
-					// Behind the listener's end nobody can answer, on most
-					// apps' one port: only an answer is held against it then.
-					const text = "D + %s: %s: %s"
-					since, reason, message := ms(e.At-r.Drain.At), e.Attrs["reason"], e.Attrs["message"]
-					switch {
-					case strings.Contains(message, "statuscode"), e.At < shut-atTheDoor && reason == "Killing":
-						g.culprit(e.At, r.Name, "", text, since, reason, message)
-					case e.At < shut-atTheDoor:
-						// A probe that got no answer in its second.
-						g.late(c, e.At, r.Name, "", text, since, reason, message)
-					}
-				}
-				g.least(kubeletTold, r.Name, told)
-				if g.failures() > before {
-					failed++
-				}
+				g.span(e.Drain.At, e.Exit.At)
+				called.has(lasted, int((shut-e.Drain.At)/time.Second))
+				called.has(kubeletTold, g.livenessFailures(c, e, shut))
 			}
-			g.needComebacks(rs)
+			called.deletedMeanwhile()
 			return g.conclude(
-				"liveness held through "+plural(len(rs), "drain", "drains"),
-				fmt.Sprintf("the kubelet saw liveness fail during %d of %s", failed, plural(len(rs), "drain", "drains")))
+				"liveness held through "+called.String(),
+				fmt.Sprintf("the kubelet saw liveness fail during %d of %s", called.broken, called))
 		},
 	}
+}
+
+// livenessFailures judges what the kubelet tells of an instance's liveness from D to its exit;
+// shut is when its listener was gone. It counts the kubelet's events about the pod since D.
+func (g *gather) livenessFailures(c Case, e Ending, shut time.Duration) (told int) {
+	for _, said := range c.Timeline.EventsOf(timeline.ClusterEvent, e.UID) {
+		if said.At < e.Drain.At {
+			continue
+		}
+		told++
+		if said.At > e.Exit.At+kubeletWatch || !aboutLiveness(said) {
+			continue
+		}
+		// Behind the listener's end nobody can answer, on most
+		// apps' one port: only an answer is held against it then.
+		const text = "D + %s: %s: %s"
+		since, reason, message := ms(said.At-e.Drain.At), said.Attrs["reason"], said.Attrs["message"]
+		switch {
+		case strings.Contains(message, "statuscode"), said.At < shut-atTheDoor && reason == "Killing":
+			g.culprit(said.At, e.Name, "", text, since, reason, message)
+		case said.At < shut-atTheDoor:
+			// A probe that got no answer in its second.
+			g.late(c, said.At, e.Name, "", text, since, reason, message)
+		}
+	}
+	return told
 }
 
 // aboutLiveness says whether the kubelet speaks of a failed liveness probe.

@@ -39,7 +39,8 @@ func LegalConditions() Check {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
 			lives := 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				for _, s := range seatsOf(c.Timeline, t.UID) {
 					lives++
 					live, terminating := g.life(c, t, s, gap)
@@ -47,12 +48,11 @@ func LegalConditions() Check {
 					g.least(terminatingStates, s.name(t), terminating)
 				}
 			}
-			g.needTerminations(c)
 			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			return g.conclude(
-				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(c.Terminations), "pod", "pods")),
+				fmt.Sprintf("%s of %s went through legal states only", plural(lives, "endpoint", "endpoints"), plural(len(ended.of), "pod", "pods")),
 				plural(g.failures(), "illegal state or transition", "illegal states or transitions"))
 		},
 	}
@@ -60,7 +60,7 @@ func LegalConditions() Check {
 
 // life judges one endpoint of a pod, and counts the states that were seen of
 // it before it terminated and since.
-func (g *gather) life(c Case, t Termination, in seat, gap string) (live, terminating int) {
+func (g *gather) life(c Case, t Ending, in seat, gap string) (live, terminating int) {
 	name := in.name(t)
 	gone := false
 	states := slices.DeleteFunc(endpointStates(c.Timeline, t.UID, in.service), func(s endpointState) bool { return s.family != in.family })
@@ -113,7 +113,7 @@ func (g *gather) life(c Case, t Termination, in seat, gap string) (live, termina
 }
 
 // endpointEnds judges the instant at which an endpoint went.
-func (g *gather) endpointEnds(c Case, t Termination, at time.Duration, name string, terminated bool) {
+func (g *gather) endpointEnds(c Case, t Ending, at time.Duration, name string, terminated bool) {
 	when := offset("T_del", at-t.Del.At)
 	switch early := goneBefore(t, at); {
 	case !terminated && at-t.Del.At > shortLife:
@@ -130,7 +130,7 @@ func (g *gather) endpointEnds(c Case, t Termination, at time.Duration, name stri
 //
 // KEP-1672: "any pod with a deletion timestamp will have condition.terminating
 // = true", for as long as it is there, and whether or not it is ready.
-func goneBefore(t Termination, at time.Duration) time.Duration {
+func goneBefore(t Ending, at time.Duration) time.Duration {
 	end := t.Exit.At - t.Exit.Err
 	if t.Gone.Known() {
 		end = min(end, t.Gone.At) // a pod may be forgotten before its process ends
@@ -146,7 +146,7 @@ func goneBefore(t Termination, at time.Duration) time.Duration {
 // KEP-1672: "the new `serving` condition is set based on pod readiness
 // regardless of terminating state". That holds for Services with
 // publishNotReadyAddresses too: those change `ready` alone.
-func (g *gather) servingFollows(c Case, t Termination, name string, states []endpointState) {
+func (g *gather) servingFollows(c Case, t Ending, name string, states []endpointState) {
 	end := c.Tail
 	if t.Gone.Known() {
 		end = min(end, t.Gone.At)
@@ -182,7 +182,7 @@ func (g *gather) servingFollows(c Case, t Termination, name string, states []end
 type seat struct{ service, family string }
 
 // name names the pod's endpoint there, for people.
-func (s seat) name(t Termination) string {
+func (s seat) name(t Ending) string {
 	name := t.Name
 	if s.service != mainService {
 		name += " in " + s.service

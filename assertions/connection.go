@@ -32,7 +32,7 @@ var (
 // connectionsTo are the connections to an instance's own address that speak
 // one of some protocols, in the order of their first requests. One that becomes
 // a WebSocket speaks another.
-func connectionsTo(c Case, t Termination, protocols []flow.Protocol) []connection {
+func connectionsTo(c Case, t Ending, protocols []flow.Protocol) []connection {
 	return connectionsOf(c, t, func(s timeline.Sample) bool {
 		return slices.Contains(protocols, s.Stream.Flow().Protocol) && !upgrades(s)
 	})
@@ -40,7 +40,7 @@ func connectionsTo(c Case, t Termination, protocols []flow.Protocol) []connectio
 
 // connectionsOf are those to an instance's own address whose requests are of a
 // kind.
-func connectionsOf(c Case, t Termination, kind func(timeline.Sample) bool) []connection {
+func connectionsOf(c Case, t Ending, kind func(timeline.Sample) bool) []connection {
 	type key struct {
 		stream flow.Stream
 		conn   uint64
@@ -250,14 +250,14 @@ var farewells = map[timeline.FrameKind]bool{
 
 // standing are the connections to an instance that stood at its D and are used in turn,
 // or say nothing.
-func standing(c Case, t Termination, protocols []flow.Protocol) []connection {
+func standing(c Case, t Ending, protocols []flow.Protocol) []connection {
 	return slices.DeleteFunc(standingAll(c, t, protocols), func(k connection) bool { return !k.pooled() && !k.silent() })
 }
 
 // standingAll are the connections to an instance that stood at its D: a request on
 // them had been answered by then, and neither side had ended them, or said that it
 // would.
-func standingAll(c Case, t Termination, protocols []flow.Protocol) []connection {
+func standingAll(c Case, t Ending, protocols []flow.Protocol) []connection {
 	begin := t.Drain.At - t.Drain.Err
 	return slices.DeleteFunc(connectionsTo(c, t, protocols), func(k connection) bool {
 		if !slices.ContainsFunc(k.samples, func(s timeline.Sample) bool { return !s.Failed() && s.End < begin }) {
@@ -282,7 +282,7 @@ const atOnce = 50 * time.Millisecond
 
 // against is a culprit of an instance that drains. What the peer did at an
 // instant that may have been before D is a doubt.
-func (g *gather) against(t Termination, at time.Duration, id, format string, args ...any) {
+func (g *gather) against(t Ending, at time.Duration, id, format string, args ...any) {
 	if t.Drain.Err > atOnce && at < t.Drain.At+t.Drain.Err {
 		g.doubt("something happened to a connection to %s within the uncertainty of D (±%s, %s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
 		return
@@ -321,7 +321,7 @@ func begunIDs(tl *timeline.Timeline) map[string]bool {
 // or by design it takes longer than the instance had from D to that deadline (to its exit,
 // where nobody declared one), or than its grace, and the instance had worked on for P at
 // least. A silence that its client ended is no cut at a deadline.
-func outlasts(c Case, t Termination, s timeline.Sample) bool {
+func outlasts(c Case, t Ending, s timeline.Sample) bool {
 	if s.Outcome != timeline.Timeout && timeIsUp(c, t, s.End-delay(s)) {
 		return s.Start+Patience(s) >= deadline(c, t)-t.Drain.Err-atTheDeadline
 	}
@@ -347,9 +347,10 @@ func perTermination(what string, n int) Floor {
 // standing, one by one: judge tells what is wrong with one, and says whether it
 // is evidence. It returns how many were, and holds them against the floor of each
 // termination.
-func (g *gather) overConnections(c Case, enough Floor, of func(Case, Termination, []flow.Protocol) []connection, protocols []flow.Protocol, judge func(Termination, connection) bool) int {
+func (g *gather) overConnections(c Case, enough Floor, of func(Case, Ending, []flow.Protocol) []connection, protocols []flow.Protocol, judge func(Ending, connection) bool) int {
 	total := 0
-	for _, t := range c.Terminations {
+	ended := g.toll(c.terminated())
+	for t := range ended.each() {
 		g.shutBetween(c, t)
 		judged := 0
 		for _, k := range of(c, t, protocols) {
@@ -358,13 +359,12 @@ func (g *gather) overConnections(c Case, enough Floor, of func(Case, Termination
 			}
 		}
 		total += judged
-		g.least(enough, t.Name, judged)
+		ended.has(enough, judged)
 	}
-	g.needTerminations(c)
 	return total
 }
 
 // shutBetween is the window that a termination's connections are judged in.
-func (g *gather) shutBetween(c Case, t Termination) {
+func (g *gather) shutBetween(c Case, t Ending) {
 	g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 }

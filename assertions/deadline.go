@@ -36,7 +36,8 @@ func DeadlineTellsFirst() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, bare, spared := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
@@ -67,7 +68,6 @@ func DeadlineTellsFirst() Check {
 					}
 				}
 			}
-			g.needTerminations(c)
 			if f, only := g.nothingButKill(spared, "streams that still ran"); only && cut == 0 {
 				return f
 			}
@@ -81,7 +81,7 @@ func DeadlineTellsFirst() Check {
 
 // sparedAt says whether what ends at an instant is SIGKILL's doing at K, of a system that
 // promises no drain timeout: that is held against nobody.
-func sparedAt(c Case, t Termination, at time.Duration) bool {
+func sparedAt(c Case, t Ending, at time.Duration) bool {
 	return c.UntilKilled && t.Kill > 0 && at >= t.Kill-t.Del.Err-atTheDeadline
 }
 
@@ -109,7 +109,7 @@ func (k connection) saidCut(end timeline.Frame) bool {
 
 // stillRan says whether a request was cut that by design would have been under
 // way beyond its instance's exit.
-func stillRan(t Termination, s timeline.Sample) bool {
+func stillRan(t Ending, s timeline.Sample) bool {
 	switch s.Outcome {
 	case timeline.StreamReset, timeline.Reset, timeline.Closed, timeline.Truncated:
 	default:

@@ -16,7 +16,7 @@ import (
 // The window reaches to the last exit, whoever's D was the last.
 func TestWindow(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant{At: d, Source: "t"} }
-	w := window(Case{P: 3 * sec, Terminations: []Termination{
+	w := window(Case{P: 3 * sec, Terminations: []Ending{
 		{Drain: Instant{At: 10 * sec, Err: sec, Source: "t"}, Exit: at(40 * sec)},
 		{Drain: at(20 * sec), Exit: at(25 * sec)},
 	}})

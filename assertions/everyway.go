@@ -40,20 +40,19 @@ func EveryWayDrains() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			ended, dialled := map[string]int{}, map[string]int{}
-			all, lost, hit := 0, 0, 0
+			by, dialled := map[string]int{}, map[string]int{}
 			grace := graceOf(c, ways[0])
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				way := wayOf(c, t)
 				if way == "" {
 					g.doubt("nobody knows what ended %s", t.Name)
 				}
-				ended[way]++
-				before := g.failures()
+				by[way]++
 				fresh := g.accepts(c, t, t.Drain, way+", D", t.Drain.At+c.P)
 				inflight, work := g.completes(c, t, t.Drain, "D ("+way+")", whole)
-				all, lost = all+fresh.all+work.all, lost+fresh.lost+work.lost
+				ended.add(fresh, work)
 				// A pod that came as a replacement and went again before it
 				// was dialled for a while is no evidence of anything.
 				counts := dialledSince(c, t, t.Drain.At-dialledBefore)
@@ -63,29 +62,26 @@ func EveryWayDrains() Check {
 					}
 					g.leftBefore(c, t, t.Kill)
 				}
-				if g.failures() > before {
-					hit++
-				}
 				if !counts {
 					continue
 				}
 				dialled[way]++
-				g.leastOf(way, newConns, t.Name, fresh.sound)
+				ended.hasOf(way, newConns, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(way+", "+k.String(), inFlight, t.Name, inflight[k])
+					ended.hasOf(way+", "+k.String(), inFlight, inflight[k])
 				}
 			}
-			g.needTerminations(c)
 			for _, way := range ways {
 				g.countOf(way, dialledPods, dialled[way])
-				if ended[way] == 0 {
+				if by[way] == 0 {
 					g.doubt("no pod was seen to be ended by %s", way)
 				}
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.broken, all, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s by %d ways", all, c.ends(), len(ways)),
-				fmt.Sprintf("%d of %s went wrong; %d of %s failed", hit, c.ends(), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("all %d requests that were in flight at D or on new connections in [D, D+P] were served by the instances themselves, over %s by %d ways", all, ended, len(ways)),
+				fmt.Sprintf("%d of %s went wrong; %d of %s failed", ended.broken, ended, lost, plural(all, "request", "requests")))
 		},
 	}
 }
@@ -103,7 +99,7 @@ func graceOf(c Case, way string) time.Duration {
 
 // dialledSince says whether an instance's own address was dialled before an
 // instant.
-func dialledSince(c Case, t Termination, at time.Duration) bool {
+func dialledSince(c Case, t Ending, at time.Duration) bool {
 	for _, s := range c.Timeline.Samples {
 		if s.Start > at {
 			return false
@@ -117,7 +113,7 @@ func dialledSince(c Case, t Termination, at time.Duration) bool {
 
 // wayOf is the way by which an instance was ended: what was done to itself,
 // or else the last thing before it that was done to its Deployment.
-func wayOf(c Case, t Termination) string {
+func wayOf(c Case, t Ending) string {
 	way, drained := "", false
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, "") {
 		what := e.Attrs["what"]
@@ -229,8 +225,9 @@ func ServiceLosesNothing() Check {
 		Floors:   []Floor{newAround, reusedAround},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
-			if len(c.Terminations) == 0 {
+			ended := g.toll(c.terminated())
+			ended.need()
+			if len(ended.of) == 0 {
 				return g.conclude("", "")
 			}
 			w := window(c)
@@ -253,18 +250,18 @@ func ServiceLosesNothing() Check {
 			if c.Tail < w.To {
 				g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
 			}
-			for _, t := range c.Terminations {
+			for t := range ended.each() {
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
 				fresh, reused := offered(c.Timeline, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-				g.least(newAround, t.Name, fresh)
-				g.least(reusedAround, t.Name, reused)
+				ended.has(newAround, fresh)
+				ended.has(reusedAround, reused)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), len(hit), sent, lost)
+			ended.bound(len(hit), sent, lost)
 			return g.conclude(
-				fmt.Sprintf("0 of %d requests failed over %s", sent, c.ends()),
-				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), c.ends()))
+				fmt.Sprintf("0 of %d requests failed over %s", sent, ended),
+				fmt.Sprintf("%d of %s failed, around %d of %s", lost, plural(sent, "request", "requests"), len(hit), ended))
 		},
 	}
 }

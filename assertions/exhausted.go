@@ -44,13 +44,14 @@ func LosesOnlyOverlong() Check {
 		Floors:   []Floor{inFlight, doneInTime, cut},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total, lost, due, hit, stayed := 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			due, stayed := 0, 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				if !t.Exit.Known() || t.Grace == 0 {
 					g.doubt("the exit of %s or its grace period was not seen", t.Name)
 					continue
 				}
-				before := lost
+				var w attempts
 				exit := t.Exit.At
 				g.span(t.Drain.At, max(exit, t.Kill))
 				// The kubelet's clock runs from about D on: where the watch showed
@@ -59,7 +60,7 @@ func LosesOnlyOverlong() Check {
 				early := exit+t.Exit.Err < kill
 				over, short := map[flow.Flow]int{}, map[flow.Flow]int{}
 				for _, s := range underWay(c, t, t.Drain.At-t.Drain.Err) {
-					total++
+					w.all++
 					outlives := s.Start+takes(s) > exit
 					if s.Failed() {
 						g.span(s.End, s.End) // a client sees the exit a little later
@@ -72,16 +73,16 @@ func LosesOnlyOverlong() Check {
 						g.doubt("%s was gone at %s with work in flight, and D is known only to ±%s (%s), and K no better", t.Name, againstKill(exit, t.Kill), ms(t.Drain.Err), t.Drain.Source)
 					case early:
 						// With work in hand nobody leaves because he is slow.
-						lost++
+						w.lost++
 						g.culprit(s.End, t.Name, s.ID, "the process was gone at %s, with this in flight: %s", againstKill(exit, t.Kill), describe(s))
 					case s.End < exit-t.Exit.Err-dueSlack:
-						lost++
+						w.lost++
 						g.culprit(s.End, t.Name, s.ID, "broke at D + %s, %s before the process was gone: %s", ms(s.End-t.Drain.At), ms(exit-s.End), describe(s))
 					case s.Start+takes(s) < exit-t.Exit.Err-dueSlack:
-						lost++
+						w.lost++
 						g.late(c, s.End, t.Name, s.ID, "should have ended %s before the process did: %s", ms(exit-s.Start-takes(s)), describe(s))
 					case takes(s) <= t.Grace:
-						lost++
+						w.lost++
 						g.culprit(s.End, t.Name, s.ID, "begun at %s, takes %s: the pod took on work that it had no time left for (its grace period is %s): %s", offset("D", s.Start-t.Drain.At), takes(s), t.Grace, describe(s))
 					default:
 						due++
@@ -90,9 +91,7 @@ func LosesOnlyOverlong() Check {
 						over[s.Stream.Flow()] += sound(s)
 					}
 				}
-				if lost > before {
-					hit++
-				}
+				ended.add(w)
 				wrong := g.failures()
 				if late := exit - t.Exit.Err - t.Kill; late > killLate {
 					g.late(c, exit, t.Name, "", "the process was not gone until %s", againstKill(exit, t.Kill))
@@ -100,19 +99,19 @@ func LosesOnlyOverlong() Check {
 				stayed += g.failures() - wrong
 				for _, k := range slowStreams(c.Timeline) {
 					if k.Takes > t.Grace {
-						g.leastOf(k.String(), inFlight, t.Name, over[k])
+						ended.hasOf(k.String(), inFlight, over[k])
 					} else {
-						g.leastOf(k.String(), doneInTime, t.Name, short[k])
+						ended.hasOf(k.String(), doneInTime, short[k])
 					}
 				}
 			}
-			g.needTerminations(c)
 			g.count(cut, due)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, total, lost)
 			return g.conclude(
 				fmt.Sprintf("lost at K: %s, longer than the grace period; the other %d ended whole", plural(due, "request", "requests"), total-due),
-				both(lost, fmt.Sprintf("%d of %s failed that need not have, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
-					stayed, fmt.Sprintf("%d of %s outlived K by more than %s", stayed, plural(len(c.Terminations), "process", "processes"), killLate)))
+				both(lost, fmt.Sprintf("%d of %s failed that need not have, at %d of %s", lost, plural(total, "request", "requests"), ended.hit, ended),
+					stayed, fmt.Sprintf("%d of %s outlived K by more than %s", stayed, plural(len(ended.of), "process", "processes"), killLate)))
 		},
 	}
 }
@@ -143,7 +142,8 @@ func SparesSiblings() Check {
 			for _, t := range c.Terminations {
 				gone[t.UID] = true
 			}
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				from, to := t.Drain.At+t.Drain.Err+c.P, t.exitOr(t.Kill)+c.P
 				g.span(t.Drain.At, to)
 				// Those that were there at D, one that falls silent then included.
@@ -178,13 +178,12 @@ func SparesSiblings() Check {
 					g.least(atOthers, nameOf(c, uid), n)
 				}
 				fresh, reused := offered(c.Timeline, from, to)
-				g.least(newConns, t.Name, fresh)
-				g.least(reusedConns, t.Name, reused)
+				ended.has(newConns, fresh)
+				ended.has(reusedConns, reused)
 				if c.Tail < to {
 					g.doubt("the load ended %s before exit + P of %s", ms(to-c.Tail), t.Name)
 				}
 			}
-			g.needTerminations(c)
 			return g.conclude(
 				fmt.Sprintf("none of %d requests elsewhere failed", total),
 				fmt.Sprintf("%d of %s elsewhere failed", lost, plural(total, "request", "requests")))
@@ -217,7 +216,8 @@ func EndpointGoes() Check {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			all, seen := 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				end := lastSeen(c)
 				g.span(t.Drain.At, end)
 				if !t.Exit.Known() {
@@ -239,7 +239,6 @@ func EndpointGoes() Check {
 					}
 				}
 			}
-			g.needTerminations(c)
 			g.count(terminatingEndpoints, seen)
 			return g.conclude(
 				plural(seen, "endpoint was", "endpoints were")+" gone in the end",

@@ -28,14 +28,14 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 		Floors:   []Floor{offersFloor, afterFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			lost, all, hit := 0, 0, 0
-			for i, t := range c.Terminations {
+			lost, all := 0, 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
-				before := g.failures()
 				g.deregisters(c, t)
 				until := t.exitOr(t.Kill) + c.P
-				if i+1 < len(c.Terminations) {
-					until = min(until, c.Terminations[i+1].Drain.At) // from there on it is the next one's
+				if next, follows := ended.next(); follows {
+					until = min(until, next.Drain.At) // from there on it is the next one's
 				}
 				sent, offered := 0, 0
 				for _, s := range c.Timeline.Samples {
@@ -58,24 +58,20 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 					g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
 				}
 				all += offered
-				if g.failures() > before {
-					hit++
-				}
-				g.least(offersFloor, t.Name, offered)
-				g.least(afterFloor, t.Name, sent)
+				ended.has(offersFloor, offered)
+				ended.has(afterFloor, sent)
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			ended.bound(ended.broken, all, lost)
 			return g.conclude(
 				fmt.Sprintf("it had taken each out before its listener went; 0 of %s through it were lost", plural(all, "new connection", "new connections")),
-				fmt.Sprintf("%d of %s left before it was taken out, or lost what came: %d of %s", hit, plural(len(c.Terminations), "instance", "instances"), lost, plural(all, "new connection", "new connections")))
+				fmt.Sprintf("%d of %s left before it was taken out, or lost what came: %d of %s", ended.broken, plural(len(ended.of), "instance", "instances"), lost, plural(all, "new connection", "new connections")))
 		},
 	}
 }
 
 // deregisters judges whether the load balancer in front had taken an instance
 // out when its listener went.
-func (g *gather) deregisters(c Case, t Termination) {
+func (g *gather) deregisters(c Case, t Ending) {
 	is := turningOf(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
 	shut, saw := acceptsUntil(c, t)
 	switch {

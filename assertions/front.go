@@ -11,8 +11,8 @@ import (
 )
 
 // MarkFront says that what is ended stands before those that answer. Attrs: deployment, where
-// what is ended is one's pods. (Recordings of formats that have no such marker name who was
-// reached as who answered.)
+// what is ended is one's pods; role, where it is another than a gateway's (Ending). (Recordings
+// of formats that have no such marker name who was reached as who answered.)
 const MarkFront = "front"
 
 // attribute says of each sample of a recording which of the instances that are ended the

@@ -43,7 +43,7 @@ func IdleGetsGoAway() Check {
 
 // goAwayFirst judges the connections that are not another rule's: kind says which these are,
 // and others which are not.
-func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termination, []flow.Protocol) []connection, anothers func(connection) bool, own ...Floor) Check {
+func goAwayFirst(name, expected, what, kind, others string, of func(Case, Ending, []flow.Protocol) []connection, anothers func(connection) bool, own ...Floor) Check {
 	enough := perTermination(what, fewConnections).orOwn(own)
 	return Check{
 		Name: name, Expected: expected,
@@ -52,7 +52,7 @@ func goAwayFirst(name, expected, what, kind, others string, of func(Case, Termin
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			mute := 0
-			total := g.overConnections(c, enough, of, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, of, inHTTP2, func(t Ending, k connection) bool {
 				if anothers(k) || !k.answered() {
 					return false
 				}
@@ -90,7 +90,7 @@ func FirstGoAwayMax() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong := 0
-			total := g.overConnections(c, enough, standing, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standing, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -137,7 +137,7 @@ func FinalGoAway() Check {
 			var g gather
 			wrong, asked, far := 0, 0, 0
 			var slowest time.Duration
-			total := g.overConnections(c, enough, standingAll, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, standingAll, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 || said[0].last != maxStreamID {
 					return false
@@ -169,7 +169,7 @@ func FinalGoAway() Check {
 
 // final judges the GOAWAYs of a connection after a first one that left all
 // open. known is false where the client ended the connection before any came.
-func (g *gather) final(c Case, t Termination, k connection, said []goAway) (ok, known bool) {
+func (g *gather) final(c Case, t Ending, k connection, said []goAway) (ok, known bool) {
 	first := said[0]
 	for _, a := range said[1:] {
 		if a.last == maxStreamID {

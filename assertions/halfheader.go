@@ -32,7 +32,8 @@ func AnswersHalfHeaders() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			total, closed, wrong := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				judged := map[flow.Op]int{}
 				for _, k := range connectionsOf(c, t, halved) {
@@ -63,10 +64,9 @@ func AnswersHalfHeaders() Check {
 						g.against(t, at, s.ID, "%s", describe(s))
 					}
 				}
-				g.least(enough, t.Name, judged[flow.HalfHeader])
-				g.least(mutelyFloor, t.Name, judged[flow.Belated])
+				ended.has(enough, judged[flow.HalfHeader])
+				ended.has(mutelyFloor, judged[flow.Belated])
 			}
-			g.needTerminations(c)
 			switch {
 			case closed > 0 && len(begun) == 0 && !c.Plain:
 				g.doubt("no backend's ledger says what was begun")
@@ -86,7 +86,7 @@ func halved(s timeline.Sample) bool {
 }
 
 // halfSent says whether, at D, the peer had the connection and not all of the header.
-func halfSent(t Termination, k connection) bool {
+func halfSent(t Ending, k connection) bool {
 	s := k.first()
 	return s.Phase != timeline.PhaseTLS && s.Dial > 0 && s.Dial+k.way()+atOnce < t.Drain.At-t.Drain.Err &&
 		(s.Sent == 0 || s.Sent+k.way() > t.Drain.At+t.Drain.Err) && k.left(s.End) > t.Drain.At+t.Drain.Err

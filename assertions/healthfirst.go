@@ -29,11 +29,12 @@ func HealthFailsFirst() Check {
 		Floors:   []Floor{enough, toldFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
-				g.least(enough, t.Name, g.balancerFirst(c, t))
+				ended.has(enough, g.balancerFirst(c, t))
 				live := healths(c, t, "live")
-				g.least(toldFloor, t.Name, len(live))
+				ended.has(toldFloor, len(live))
 				if i := before(t, live); i >= 0 && live[i].Attrs["good"] != "true" && live[i].Attrs["silent"] != "true" {
 					g.culprit(live[i].At, t.Name, "", "%s: liveness was bad, and was still so when the drain began", relative(live[i].At, t))
 				}
@@ -52,10 +53,9 @@ func HealthFailsFirst() Check {
 					g.late(c, e.At, t.Name, "", "%s: liveness turned bad", relative(e.At, t))
 				}
 			}
-			g.needTerminations(c)
 			return g.conclude(
-				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", c.ends()),
-				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), c.ends()))
+				fmt.Sprintf("the balancer's health turned bad first, and liveness stayed good, at each of %s", ended),
+				fmt.Sprintf("%s from that order at %s", plural(g.failures(), "departure", "departures"), ended))
 		},
 	}
 }
@@ -66,7 +66,7 @@ const lookPeriod = 500 * time.Millisecond
 
 // before is which of some events, in their order, is the last one before an instance's D;
 // -1: none is.
-func before(t Termination, events []timeline.Event) int {
+func before(t Ending, events []timeline.Event) int {
 	n := 0
 	for n < len(events) && events[n].At < t.Drain.At-t.Drain.Err {
 		n++
@@ -75,7 +75,7 @@ func before(t Termination, events []timeline.Event) int {
 }
 
 // healths are the changes of what an instance answered to a probe.
-func healths(c Case, t Termination, probe string) []timeline.Event {
+func healths(c Case, t Ending, probe string) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range c.Timeline.EventsOf(timeline.Health, t.UID) {
 		if e.Attrs["probe"] == probe {
@@ -97,7 +97,7 @@ type turning struct {
 // turningOf reads it from events. No answer in time is neither good nor
 // bad: a machine that is busy with other things gives none either. What turned
 // bad behind a silence may have done so at any time in it.
-func turningOf(t Termination, events []timeline.Event, attr string) turning {
+func turningOf(t Ending, events []timeline.Event, attr string) turning {
 	var is turning
 	var silence time.Duration // when the answers ceased
 	for _, e := range events {
@@ -128,7 +128,7 @@ func turningOf(t Termination, events []timeline.Event, attr string) turning {
 
 // balancerFirst judges whether the balancer's health turned bad before the
 // listener was gone. It counts the new connections that were served in between.
-func (g *gather) balancerFirst(c Case, t Termination) int {
+func (g *gather) balancerFirst(c Case, t Ending) int {
 	is := turningOf(t, healths(c, t, "lb"), "good")
 	bad := is.bad
 	if !is.good {

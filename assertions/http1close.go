@@ -35,7 +35,8 @@ func SaysClose() Check {
 			var g gather
 			whole := wholeAt(c.Timeline)
 			total, mute, early := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)
 				if !ok {
@@ -76,9 +77,8 @@ func SaysClose() Check {
 					}
 				}
 				total += judged
-				g.least(enough, t.Name, judged)
+				ended.has(enough, judged)
 			}
-			g.needTerminations(c)
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
 			if early > 0 {
 				passed += fmt.Sprintf("; on %d more the last one was begun while new connections were still accepted, and need not: they stood until then", early)
@@ -123,7 +123,7 @@ func ClosesAfterSaying() Check {
 		Needs:    []Evidence{Ledger},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
 				said, ok := k.saidCloseIn(t)
 				if !ok {
 					return false
@@ -155,7 +155,7 @@ func ClosesAfterSaying() Check {
 }
 
 // saidCloseIn is saidClose, where the drain had begun when that answer was sent.
-func (k connection) saidCloseIn(t Termination) (timeline.Sample, bool) {
+func (k connection) saidCloseIn(t Ending) (timeline.Sample, bool) {
 	said, ok := k.saidClose()
 	return said, ok && k.left(said.End) >= t.Drain.At-t.Drain.Err
 }
@@ -173,7 +173,7 @@ func (g *gather) behindClose(c Case, enough Floor) int {
 		}
 	}
 	g.unbegun(c.Timeline, begunIDs(c.Timeline))
-	return g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+	return g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
 		said, ok := k.saidCloseIn(t)
 		evidence := false
 		for _, s := range k.samples {

@@ -32,13 +32,14 @@ func ClosesIdleFirst() Check {
 		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total, open, lost, sent, hit := 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			total, open, lost, sent := 0, 0, 0, 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
-				ended, pooled, withExit, before := 0, 0, 0, g.failures()
+				closed, pooled, withExit := 0, 0, 0
 				stoodTLS, endedTLS := 0, 0
 				for _, k := range standing(c, t, inHTTP1) {
 					if k.pooled() && k.way() > 0 {
@@ -60,7 +61,7 @@ func ClosesIdleFirst() Check {
 						open++
 					}
 					if k.silent() {
-						ended++
+						closed++
 					}
 					if veiled {
 						endedTLS++
@@ -68,21 +69,17 @@ func ClosesIdleFirst() Check {
 				}
 				l, n := g.raceLosses(c, t)
 				lost, sent = lost+l, sent+n
-				if g.failures() > before {
-					hit++
-				}
-				if ended < seenFloor.N && withExit > 0 {
+				if closed < seenFloor.N && withExit > 0 {
 					g.doubt("%s of %s ended with its process, no sooner than %s before its exit: whether that was its last act or its kernel's nobody can tell", plural(withExit, "silent connection", "silent connections"), t.Name, ms(t.Exit.Err+atOnce))
 				}
-				g.least(seenFloor, t.Name, ended)
+				ended.has(seenFloor, closed)
 				// What is done to plaintext says nothing of what its TLS library forgets.
 				if stoodTLS > 0 {
-					g.leastOf("TLS", seenFloor, t.Name, endedTLS)
+					ended.hasOf("TLS", seenFloor, endedTLS)
 				}
-				g.least(distantFloor, t.Name, pooled)
+				ended.has(distantFloor, pooled)
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sent, lost), lost)
+			ended.bound(ended.broken, max(sent, lost), lost)
 			return g.conclude(
 				fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
 				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
@@ -100,7 +97,7 @@ const (
 	resetIdle                    // by RST
 )
 
-func (g *gather) idleEnd(t Termination, k connection) leaving {
+func (g *gather) idleEnd(t Ending, k connection) leaving {
 	end, ok := k.ended()
 	if !ok || !t.Exit.Known() || k.working(end) || k.racing(end) {
 		return untold // where a request was lost, it tells
@@ -128,7 +125,7 @@ func (k connection) racing(end timeline.Frame) bool {
 
 // raceLosses are the quick requests on kept connections, sent from D on, that
 // met a connection's end and got not a byte; sent counts all of them.
-func (g *gather) raceLosses(c Case, t Termination) (lost, sent int) {
+func (g *gather) raceLosses(c Case, t Ending) (lost, sent int) {
 	exit := t.exitOr(lastSeen(c))
 	for _, k := range connectionsTo(c, t, inHTTP1) {
 		if !k.pooled() || slowOp(k.first()) {

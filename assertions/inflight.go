@@ -29,33 +29,30 @@ func CompletesInflight() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			total, lost, hit := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+c.P))
 				inflight, w := g.completes(c, t, t.Drain, "D", whole)
-				total, lost = total+w.all, lost+w.lost
-				if w.lost > 0 {
-					hit++
-				}
+				ended.add(w)
 				for _, k := range kinds {
-					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
+					ended.hasOf(k.String(), inFlight, inflight[k])
 				}
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, total, lost)
 			return g.conclude(
 				fmt.Sprintf("all %d slow requests that the instances themselves had in hand at D ended whole", total),
-				fmt.Sprintf("%d of %s in flight at D failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()))
+				fmt.Sprintf("%d of %s in flight at D failed, at %d of %s", lost, plural(total, "request", "requests"), ended.hit, ended))
 		},
 	}
 }
 
 // completes judges what was in flight at an instance at an instant, by the
 // name of called. It counts what was, by kind of request.
-func (g *gather) completes(c Case, t Termination, at Instant, called string, whole map[string]bool) (map[flow.Flow]int, tally) {
+func (g *gather) completes(c Case, t Ending, at Instant, called string, whole map[string]bool) (map[flow.Flow]int, attempts) {
 	inflight, begun := map[flow.Flow]int{}, begunIDs(c.Timeline)
 	believed := false // a client's word that its request was not taken
-	var w tally
+	var w attempts
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !slowOp(s) {
 			continue

@@ -26,7 +26,7 @@ func earlyEnd(c Case, f spec.Finding) string {
 }
 
 // blamedAt is the last instant at which an instance broke the rule, of those that are listed.
-func blamedAt(f spec.Finding, t Termination) (last time.Duration, blamed bool) {
+func blamedAt(f spec.Finding, t Ending) (last time.Duration, blamed bool) {
 	for _, x := range f.Culprits {
 		if x.Target == t.Name {
 			last, blamed = max(last, x.At), true
@@ -36,7 +36,7 @@ func blamedAt(f spec.Finding, t Termination) (last time.Duration, blamed bool) {
 }
 
 // earlyEnd is that of one instance, if it came until an instant.
-func (t Termination) earlyEnd(c Case, until time.Duration) string {
+func (t Ending) earlyEnd(c Case, until time.Duration) string {
 	// What it does from here on is a drain's ordinary end.
 	ordinary := t.Drain.At + max(c.P, c.MinDrain)
 	code := ""
@@ -66,7 +66,7 @@ func (t Termination) earlyEnd(c Case, until time.Duration) string {
 }
 
 // listenerShut is when an instance's listener closed after its D, and who says so; 0: nobody.
-func (t Termination) listenerShut(c Case) (at time.Duration, how string) {
+func (t Ending) listenerShut(c Case) (at time.Duration, how string) {
 	from := t.Drain.At - t.Drain.Err
 	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
 		if e.At >= from {

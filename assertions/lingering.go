@@ -31,7 +31,7 @@ func Lingers() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			hard, cut, sending := 0, 0, 0
-			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
 				said, ok := k.saidClose()
 				end, over := k.ended()
 				if !ok || !over || k.left(end.At) < t.Drain.At-t.Drain.Err {

@@ -84,7 +84,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 
 // healthFailed is when the health check port of the pod's node was first seen
 // to fail after the pod's deletion; 0: never.
-func healthFailed(tl *timeline.Timeline, t Termination) time.Duration {
+func healthFailed(tl *timeline.Timeline, t Ending) time.Duration {
 	for _, s := range tl.Samples {
 		if s.Stream.Flow().Path != flow.HealthPort || s.Stream.Target() != t.Node {
 			continue

@@ -38,7 +38,8 @@ func HoldsMinimum() Check {
 			if least == 0 {
 				g.doubt("nobody said what the minimum is")
 			}
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				until := t.Drain.At + least
 				g.span(t.Drain.At, max(until, t.exitOr(until)))
 				g.acceptsThrough(c, t, until)
@@ -50,20 +51,19 @@ func HoldsMinimum() Check {
 				served := servedUntil(c, t, until)
 				// Where nobody talked, nobody knows who else had a connection.
 				g.stays(c, t, until, vacantFor(conns, until, leavesWithin), known && served > 0)
-				g.least(freshFloor, t.Name, served)
+				ended.has(freshFloor, served)
 			}
-			g.needTerminations(c)
 			g.count(emptyFloor, without)
 			return g.conclude(
-				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", c.ends(), without),
-				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("it was held at each of %s, at %d of them without a connection for a while", ended, without),
+				fmt.Sprintf("it was broken %s at %s", plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }
 
 // acceptsThrough judges that an instance accepted until an instant that follows
 // from its D. Where it stopped because it left, stays says so.
-func (g *gather) acceptsThrough(c Case, t Termination, until time.Duration) {
+func (g *gather) acceptsThrough(c Case, t Ending, until time.Duration) {
 	gone, ok := acceptsUntil(c, t)
 	switch {
 	// Its clock began within D's uncertainty, and may begin a little before ours.
@@ -78,7 +78,7 @@ func (g *gather) acceptsThrough(c Case, t Termination, until time.Duration) {
 // stays judges when an instance left: not before its minimum, and by the instant at
 // which it had been without a connection for leavesWithin after it. known is false where
 // nobody saw some connection end.
-func (g *gather) stays(c Case, t Termination, until, leave time.Duration, known bool) {
+func (g *gather) stays(c Case, t Ending, until, leave time.Duration, known bool) {
 	slack := t.Exit.Err + t.Drain.Err
 	switch {
 	case !t.Exit.Known():
@@ -97,7 +97,7 @@ func (g *gather) stays(c Case, t Termination, until, leave time.Duration, known 
 }
 
 // servedUntil counts the new connections that an instance served from D on.
-func servedUntil(c Case, t Termination, until time.Duration) int {
+func servedUntil(c Case, t Ending, until time.Duration) int {
 	n := 0
 	for _, s := range c.Timeline.Samples {
 		if directTo(s, t.UID) && onNewConns(s) && !slowOp(s) && !s.Failed() && !s.Saturated && arrival(s) >= t.Drain.At && arrival(s) <= until {
@@ -116,7 +116,7 @@ type stood struct {
 
 // lives are the connections that an instance had, its own ones and those
 // through a Service, by their begin.
-func lives(c Case, t Termination) []stood {
+func lives(c Case, t Ending) []stood {
 	type key struct {
 		stream flow.Stream
 		conn   uint64

@@ -24,7 +24,7 @@ func LeavesWithItsNode() Check {
 			var g gather
 			ended := map[string]bool{}
 			for _, t := range c.Terminations {
-				if !t.Shut {
+				if t.Cause != CauseShutdown {
 					continue
 				}
 				ended[t.UID] = true

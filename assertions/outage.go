@@ -73,7 +73,8 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 		Floors:   []Floor{awayFloor, newConns, keptConns, inFlight, newToService, reusedToService},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			g.needTerminations(c)
+			ended := g.toll(c.terminated())
+			ended.need()
 			o, ok := g.controlPlaneOutage(c)
 			if !ok {
 				g.count(awayFloor, 0)
@@ -81,7 +82,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 			}
 			g.count(awayFloor, 1)
 			end, direct := o.back, 0
-			for _, t := range c.Terminations {
+			for t := range ended.each() {
 				g.span(t.Drain.At, o.back)
 				end = max(end, t.exitOr(o.back))
 				direct += g.drainInOutage(c, t, o, accepts, newConns, inFlight)
@@ -113,7 +114,7 @@ func DrainsThroughOutage(accepts time.Duration) Check {
 
 // drainInOutage judges one instance that was on its way out when the API
 // server went away, and counts the requests that it was sent from then on.
-func (g *gather) drainInOutage(c Case, t Termination, o outage, accepts time.Duration, newConns, inFlight Floor) int {
+func (g *gather) drainInOutage(c Case, t Ending, o outage, accepts time.Duration, newConns, inFlight Floor) int {
 	own := t.Drain.At + accepts
 	if t.Drain.Err > c.P/4 {
 		g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)

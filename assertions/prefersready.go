@@ -30,14 +30,15 @@ func PrefersReady() Check {
 			for _, e := range c.Timeline.Ledger {
 				servedBy[e.ID] = e.Pod
 			}
-			total, late, hit := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				from := terminatingSince(c, t, mainService)
 				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
 				g.span(from.at, end)
 				last, _, _ := listener(c, t, t.Drain.At)
-				fresh, reused, before := 0, 0, late
+				var w attempts // on new connections: lost are those that came too late
+				reused := 0
 				for _, s := range c.Timeline.Samples {
 					if !throughService(s) || s.Start < from.at || s.Start > end {
 						continue
@@ -49,8 +50,7 @@ func PrefersReady() Check {
 						continue
 					}
 					if !s.Saturated {
-						fresh++
-						total++
+						w.sound++
 					}
 					// Who served it the backend itself says best.
 					reached := s.Reached == t.UID || servedBy[s.ID] == t.UID
@@ -63,32 +63,30 @@ func PrefersReady() Check {
 						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
 						continue
 					}
-					late++
+					w.lost++
 					if reached {
 						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection through the Service reached the terminating pod", from.tell(s.Start))
 					} else {
 						g.late(c, s.Start, t.Name, s.ID, "%s: a new connection through the Service failed: %s", from.tell(s.Start), describe(s))
 					}
 				}
-				if late > before {
-					hit++
-				}
+				ended.add(w)
 				switch {
 				case last == 0:
 					g.doubt("%s accepted nothing after D: "+deadPod, t.Name)
 				case last < until:
 					g.doubt("%s did not go on accepting until %s (the last that it accepted was at %s): "+deadPod, t.Name, from.tell(until), from.tell(last))
 				}
-				g.least(newConns, t.Name, fresh)
-				g.least(reusedConns, t.Name, reused)
+				ended.has(newConns, w.sound)
+				ended.has(reusedConns, reused)
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, late), late)
+			total, late := ended.sum.sound, ended.sum.lost
+			ended.bound(ended.hit, max(total, late), late)
 			return g.conclude(
 				fmt.Sprintf("none of %d new connections reached a terminating pod after P; propagation took at most %s", total, worstPropagation(c)),
 				fmt.Sprintf("%s a terminating pod later than P, at %d of %s",
 					plural(late, "new connection reached, or was lost on the way to,", "new connections reached, or were lost on the way to,"),
-					hit, c.ends()))
+					ended.hit, ended))
 		},
 	}
 }

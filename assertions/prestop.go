@@ -77,7 +77,8 @@ func HookEndsInSigterm() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			failed := 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.span(t.Del.At, t.exitOr(t.Drain.At))
 				term, came, told := sigterm(c, t.UID)
 				h, called := hookOf(c, t.UID)
@@ -113,11 +114,10 @@ func HookEndsInSigterm() Check {
 					g.doubt("neither a SIGTERM nor the end of %s was seen", t.Name)
 				}
 			}
-			g.needTerminations(c)
 			g.count(failing, failed)
 			return g.conclude(
 				fmt.Sprintf("%s at the deletion, failed, and had a SIGTERM behind it", plural(failed, "hook was called", "hooks were called")),
-				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("hook and SIGTERM went wrong %s in %s", plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }
@@ -133,8 +133,8 @@ func AcceptsThroughHook() Check {
 		Floors:   []Floor{newConns, keptUncounted("termination")},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			lost, hit, all := 0, 0, 0
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				h, called := hookOf(c, t.UID)
 				if !called {
 					g.doubt("%s says nothing of its hook", t.Name)
@@ -143,17 +143,14 @@ func AcceptsThroughHook() Check {
 				to := max(h.end, t.Drain.At+c.P)
 				g.span(h.begin, to)
 				w := g.accepts(c, t, t.Hook, "hook", to)
-				if w.lost > 0 {
-					hit++
-				}
-				lost, all = lost+w.lost, all+w.all
-				g.least(newConns, t.Name, w.sound)
+				ended.add(w)
+				ended.has(newConns, w.sound)
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, all, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, c.ends()),
-				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), hit, c.ends()))
+				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves from the hook on, were served, in %s", all, ended),
+				fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(all, "new connection", "new connections"), ended.hit, ended))
 		},
 	}
 }
@@ -173,8 +170,9 @@ func FinishesBeforeKill() Check {
 			var g gather
 			whole := wholeIDs(c.Timeline)
 			kinds := g.slowKinds(c)
-			total, lost, hit, stayed := 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			stayed := 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				kill := t.Kill
 				if h, ok := hookOf(c, t.UID); ok {
 					kill = max(kill, h.end+afterHook)
@@ -184,36 +182,35 @@ func FinishesBeforeKill() Check {
 				if t.Hook.Known() {
 					begin = t.Hook.At
 				}
-				before, n := lost, map[flow.Flow]int{}
+				var w attempts
+				n := map[flow.Flow]int{}
 				for _, s := range underWay(c, t, begin) {
-					total++
+					w.all++
 					if !s.Saturated {
 						n[s.Stream.Flow()]++
 					}
 					switch {
 					case s.Failed():
-						lost++
+						w.lost++
 						g.failed(c, s, s.End, t.Name, "broke at %s: %s", againstKill(s.End, kill), describe(s))
 					case !whole[s.ID]:
 						g.unended(s)
 					}
 				}
-				if lost > before {
-					hit++
-				}
+				ended.add(w)
 				for _, k := range kinds {
-					g.leastOf(k.String(), underWayFloor, t.Name, n[k])
+					ended.hasOf(k.String(), underWayFloor, n[k])
 				}
 				wrong := g.failures()
 				g.leftBefore(c, t, kill)
 				stayed += g.failures() - wrong
 			}
-			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			total, lost := ended.sum.all, ended.sum.lost
+			ended.bound(ended.hit, total, lost)
 			return g.conclude(
-				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(c.Terminations), plural(len(c.Terminations), "process", "processes")),
-				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), hit, c.ends()),
-					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(c.Terminations), "process", "processes"))))
+				fmt.Sprintf("all %d slow requests that the instances themselves had under way ended whole, and %d of %s left before K", total, len(ended.of), plural(len(ended.of), "process", "processes")),
+				both(lost, fmt.Sprintf("%d of %s failed, at %d of %s", lost, plural(total, "request", "requests"), ended.hit, ended),
+					stayed, fmt.Sprintf("%d of %s did not leave by themselves before K", stayed, plural(len(ended.of), "process", "processes"))))
 		},
 	}
 }
@@ -230,7 +227,7 @@ func both(n int, first string, m int, second string) string {
 }
 
 // leftBefore judges that the process left by itself before a deadline.
-func (g *gather) leftBefore(c Case, t Termination, kill time.Duration) {
+func (g *gather) leftBefore(c Case, t Ending, kill time.Duration) {
 	switch {
 	case t.Grace == 0:
 		g.doubt("the grace period of %s was not seen", t.Name)

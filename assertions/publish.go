@@ -31,7 +31,8 @@ func StaysPublished() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			gap := watchGap(c.Timeline, "endpointslices")
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				for _, service := range []flow.Path{flow.Publishing, flow.HeadlessPublishing} {
 					terminating := 0
 					for _, s := range endpointStates(c.Timeline, t.UID, string(service)) {
@@ -50,12 +51,11 @@ func StaysPublished() Check {
 					g.least(terminatingStates, seat{service: string(service)}.name(t), terminating)
 				}
 			}
-			g.needTerminations(c)
 			if gap != "" {
 				g.doubt("the EndpointSlice watch has a gap: %s", gap)
 			}
 			return g.conclude(
-				"ready stayed true in "+c.ends(),
+				"ready stayed true in "+ended.String(),
 				fmt.Sprintf("ready was false, or the endpoint went before its pod, %s", plural(g.failures(), "time", "times")))
 		},
 	}
@@ -82,7 +82,8 @@ func ReachesPublished() Check {
 			served := servers(c.Timeline)
 			total, reached := 0, 0
 			unready, met, last := 0, 0, time.Duration(0)
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				known := terminatingSince(c, t, string(flow.Publishing))
 				from := known.at + c.P
 				to, ok := acceptsUntil(c, t)
@@ -98,14 +99,13 @@ func ReachesPublished() Check {
 					if hits == 0 && n >= floor {
 						g.late(c, half.To, t.Name, "", "%s to + %s: none of %d new connections reached the terminating pod, and it accepted", known.tell(half.From), ms(half.To-known.origin), n)
 					}
-					g.least(halves, t.Name, n)
+					ended.has(halves, n)
 				}
 				if at, saw := seenUnready(c.Timeline, t); saw {
 					n, hits := publishedTo(c, t, served, spec.Window{From: max(from, at+told), To: to})
 					unready, met, last = unready+n, met+hits, to
 				}
 			}
-			g.needTerminations(c)
 			if met == 0 && unready >= floor {
 				g.late(c, last, string(flow.Publishing), "", "none of %d new connections reached a terminating pod that accepted and had ceased to be ready", unready)
 			}
@@ -119,7 +119,7 @@ func ReachesPublished() Check {
 
 // publishedTo counts the new connections that were offered in a window to the
 // Service that publishes not-ready addresses, and those that reached a pod.
-func publishedTo(c Case, t Termination, served map[string]string, w spec.Window) (n, hits int) {
+func publishedTo(c Case, t Ending, served map[string]string, w spec.Window) (n, hits int) {
 	for _, s := range c.Timeline.Samples {
 		if s.Stream.Flow().Path != flow.Publishing || !onNewConns(s) || s.Saturated || !w.Contains(s.Start) {
 			continue
@@ -134,7 +134,7 @@ func publishedTo(c Case, t Termination, served map[string]string, w spec.Window)
 
 // seenUnready is when the pods' watch first showed an instance that drains as
 // not ready.
-func seenUnready(tl *timeline.Timeline, t Termination) (at time.Duration, ok bool) {
+func seenUnready(tl *timeline.Timeline, t Ending) (at time.Duration, ok bool) {
 	for _, e := range tl.EventsOf(timeline.PodReady, t.UID) {
 		if e.Attrs["ready"] == "false" && e.At >= t.Drain.At-t.Drain.Err {
 			return e.At, true
@@ -164,7 +164,8 @@ func NamesPublished() Check {
 			var g gather
 			missing, stale := 0, 0
 			worst := time.Duration(0)
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				own := addresses(c.Timeline, t.UID)
 				exit := t.exitOr(0)
 				if exit == 0 {
@@ -215,12 +216,11 @@ func NamesPublished() Check {
 				}
 				worst = max(worst, last-known.at)
 				for _, name := range []flow.Path{flow.Headless, flow.HeadlessPublishing} {
-					g.leastOf(string(name), listed, t.Name, before[name])
+					ended.hasOf(string(name), listed, before[name])
 				}
-				g.least(publishingFloor, t.Name, kept)
-				g.least(plainFloor, t.Name, dropped)
+				ended.has(publishingFloor, kept)
+				ended.has(plainFloor, dropped)
 			}
-			g.needTerminations(c)
 			return g.conclude(
 				fmt.Sprintf("the publishing name kept the address, and the plain one gave it for at most %s after T_endpoint", ms(worst)),
 				fmt.Sprintf("%s a published address, %d gave a terminating pod's for longer than TTL + P", plural(missing, "answer lacked", "answers lacked"), stale))

@@ -35,10 +35,10 @@ func RacingStreams() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
-			all, sound, lost, away, over, hit := 0, 0, 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			all, sound, lost, away, over := 0, 0, 0, 0, 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
-				before := g.failures()
 				for _, k := range connectionsTo(c, t, inHTTP2) {
 					said := k.goAways()
 					if len(said) == 0 || k.left(said[0].at) < t.Drain.At-t.Drain.Err {
@@ -70,14 +70,10 @@ func RacingStreams() Check {
 						}
 					}
 				}
-				if g.failures() > before {
-					hit++
-				}
 			}
-			g.needTerminations(c)
 			g.unbegun(c.Timeline, begun)
 			g.count(enough, sound)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(sound, lost), lost)
+			ended.bound(ended.broken, max(sound, lost), lost)
 			passed := fmt.Sprintf("all %d streams that crossed the first GOAWAY were served or known to be unprocessed (%d of them)", all, away)
 			if over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)

@@ -39,8 +39,9 @@ func IgnoresSecondSignal() Check {
 					g.doubt("a second SIGTERM was not sent to %s: %s", cmp.Or(e.Name, "any pod"), e.Attrs["error"])
 				}
 			}
-			seen, all, lost, hit := 0, 0, 0, 0
-			for _, t := range c.Terminations {
+			seen := 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				at, sent := secondSignal(c, t)
 				if !sent {
 					continue
@@ -53,7 +54,6 @@ func IgnoresSecondSignal() Check {
 				to := own.shut.cap(t, at.At+at.Err+c.P) - at.Err
 				serves := own.unserving.cap(t, at.At+c.P)
 				g.span(at.At, max(at.At, to))
-				before := g.failures()
 				fresh := g.accepts(c, t, at, "second SIGTERM", to)
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
 				later := g.completesSince(c, t, at, to, whole)
@@ -75,21 +75,18 @@ func IgnoresSecondSignal() Check {
 				case t.Exit.At-t.Exit.Err < to:
 					g.doubt("the exit of %s is known only to ±%s (%s)", t.Name, ms(t.Exit.Err), t.Exit.Source)
 				}
-				if g.failures() > before {
-					hit++
-				}
-				all, lost = all+fresh.all+work.all+later.all, lost+fresh.lost+work.lost+later.lost
-				g.least(newConns, t.Name, fresh.sound)
+				ended.add(fresh, work, later)
+				ended.has(newConns, fresh.sound)
 				for _, k := range kinds {
-					g.leastOf(k.String(), inFlight, t.Name, inflight[k])
+					ended.hasOf(k.String(), inFlight, inflight[k])
 				}
 			}
-			g.needTerminations(c)
 			g.count(again, seen)
-			g.finding.Bounds = BoundsOf(seen, hit, all, lost)
+			all, lost := ended.sum.all, ended.sum.lost
+			g.finding.Bounds = BoundsOf(seen, ended.broken, all, lost)
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
-				fmt.Sprintf("%d of %s did harm; %d of %s failed", hit, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
+				fmt.Sprintf("%d of %s did harm; %d of %s failed", ended.broken, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))
 		},
 	}
 }
@@ -106,7 +103,7 @@ type ownEnd struct{ after, err time.Duration }
 
 // cap is an instant that another instance is judged until, or the one from which on it may do
 // the same by itself, where that is earlier.
-func (o ownEnd) cap(t Termination, until time.Duration) time.Duration {
+func (o ownEnd) cap(t Ending, until time.Duration) time.Duration {
 	if o.after == 0 {
 		return until
 	}
@@ -148,9 +145,9 @@ func probePeriod(c Case) time.Duration {
 
 // completesSince judges the slow requests that were begun at an instance after
 // the second SIGTERM, until another instant.
-func (g *gather) completesSince(c Case, t Termination, signal Instant, to time.Duration, whole map[string]bool) tally {
+func (g *gather) completesSince(c Case, t Ending, signal Instant, to time.Duration, whole map[string]bool) attempts {
 	begun := begunIDs(c.Timeline)
-	var w tally
+	var w attempts
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !slowOp(s) || untaken(s, begun) || s.Start < signal.At+signal.Err || s.Start > to {
 			continue
@@ -179,7 +176,7 @@ const secondSigterm = "sigterm-again"
 
 // secondSignal is when a second SIGTERM reached an instance: as it says
 // itself, or else as the suite sent it.
-func secondSignal(c Case, t Termination) (Instant, bool) {
+func secondSignal(c Case, t Ending) (Instant, bool) {
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
 		if e.Attrs["what"] != secondSigterm || e.Attrs["error"] != "" || e.At < t.Drain.At-t.Drain.Err {
 			continue

@@ -24,7 +24,7 @@ func ServesWhileAccepting() Check {
 		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := g.readiness(c, func(t Termination, last, _ time.Duration) {
+			wrong := g.readiness(c, func(t Ending, last, _ time.Duration) {
 				g.span(t.Drain.At, t.Drain.At+c.P)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
@@ -49,7 +49,7 @@ func UnreadyBeforeClosed() Check {
 		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := g.readiness(c, func(t Termination, _, closed time.Duration) {
+			wrong := g.readiness(c, func(t Ending, _, closed time.Duration) {
 				if closed == 0 {
 					closed = t.Exit.At
 				}
@@ -68,24 +68,24 @@ func UnreadyBeforeClosed() Check {
 // readiness judges each termination by when its listener served for the last time, and when
 // it was gone (0: nobody saw that), and says how many break the rule. Where one does, there
 // is no more evidence to be had.
-func (g *gather) readiness(c Case, judge func(t Termination, last, closed time.Duration)) (wrong int) {
-	for _, t := range c.Terminations {
+func (g *gather) readiness(c Case, judge func(t Ending, last, closed time.Duration)) (wrong int) {
+	ended := g.toll(c.terminated())
+	for t := range ended.each() {
 		last, closed, n := listener(c, t, t.Drain.At)
 		before := g.failures()
 		judge(t, last, closed)
 		if g.failures() > before {
 			wrong++
 		} else {
-			g.least(acceptedConns, t.Name, n)
+			ended.has(acceptedConns, n)
 		}
 	}
-	g.needTerminations(c)
 	return wrong
 }
 
 // lives are those of an instance's endpoint, one for each address family; what may be
 // missing from them is a doubt.
-func (g *gather) lives(c Case, t Termination) [][]endpointState {
+func (g *gather) lives(c Case, t Ending) [][]endpointState {
 	if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
 		g.doubt("the EndpointSlice watch has a gap: %s", gap)
 	}
@@ -98,7 +98,7 @@ func (g *gather) lives(c Case, t Termination) [][]endpointState {
 
 // servesUntil judges one life of an instance's endpoint: it says serving until D + P,
 // or until the instance served the last new connection.
-func (g *gather) servesUntil(c Case, t Termination, life []endpointState, last time.Duration) {
+func (g *gather) servesUntil(c Case, t Ending, life []endpointState, last time.Duration) {
 	name := seat{mainService, life[0].family}.name(t)
 	unserving := firstUnserving(life, t.Drain.At-t.Drain.Err)
 	switch end := t.Drain.At + c.P; {
@@ -112,7 +112,7 @@ func (g *gather) servesUntil(c Case, t Termination, life []endpointState, last t
 
 // unreadyBefore judges one life of an instance's endpoint: it does not say serving when
 // the listener is gone (0: nobody saw it go).
-func (g *gather) unreadyBefore(c Case, t Termination, life []endpointState, closed time.Duration) {
+func (g *gather) unreadyBefore(c Case, t Ending, life []endpointState, closed time.Duration) {
 	name := seat{mainService, life[0].family}.name(t)
 	if closed == 0 {
 		g.doubt("nobody saw the listener of %s go", name)

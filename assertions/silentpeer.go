@@ -31,7 +31,7 @@ func ClosesSilent() Check {
 			var g gather
 			left := 0
 			shut := map[string]time.Duration{}
-			total := g.overConnections(c, enough, silentAt, inHTTP1, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, silentAt, inHTTP1, func(t Ending, k connection) bool {
 				if _, asked := shut[t.UID]; !asked {
 					shut[t.UID] = stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
 				}
@@ -59,7 +59,7 @@ func ClosesSilent() Check {
 
 // silentAt are the connections to an instance that stood at its D and on which
 // nothing was ever said.
-func silentAt(c Case, t Termination, protocols []flow.Protocol) []connection {
+func silentAt(c Case, t Ending, protocols []flow.Protocol) []connection {
 	begin := t.Drain.At - t.Drain.Err
 	var out []connection
 	for _, k := range connectionsTo(c, t, protocols) {

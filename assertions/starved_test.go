@@ -129,7 +129,7 @@ func TestLost(t *testing.T) {
 				at := time.Duration(k) * sec / 10
 				tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
 			}
-			c := Case{Timeline: tl, P: 3 * sec, Terminations: []Termination{{UID: "uid-a", Drain: Instant{At: 3 * sec}}}}
+			c := Case{Timeline: tl, P: 3 * sec, Terminations: []Ending{{UID: "uid-a", Drain: Instant{At: 3 * sec}}}}
 			for _, at := range []int{40, 50} {
 				var g gather
 				s := tl.Samples[at]

@@ -25,7 +25,7 @@ func GoAwayNeverRises() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			several := 0
-			total := g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			total := g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -69,7 +69,7 @@ func AboveLastUnprocessed() Check {
 			var g gather
 			begun := begunIDs(c.Timeline)
 			above := 0
-			g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Termination, k connection) bool {
+			g.overConnections(c, enough, connectionsTo, inHTTP2, func(t Ending, k connection) bool {
 				said := k.goAways()
 				if len(said) == 0 {
 					return false
@@ -131,11 +131,12 @@ func BelowLastCompletes() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
-			total, lost, over, hit := 0, 0, 0, 0
+			total, lost, over := 0, 0, 0
 			trusts := false // the ledger, in what it does not have
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
-				judged, before := 0, g.failures()
+				judged := 0
 				for _, k := range connectionsTo(c, t, inHTTP2) {
 					said := k.goAways()
 					if len(said) == 0 || k.left(said[0].at) < t.Drain.At-t.Drain.Err {
@@ -170,16 +171,12 @@ func BelowLastCompletes() Check {
 					}
 				}
 				total += judged
-				if g.failures() > before {
-					hit++
-				}
-				g.least(enough, t.Name, judged)
+				ended.has(enough, judged)
 			}
-			g.needTerminations(c)
 			if trusts {
 				g.unbegun(c.Timeline, begun)
 			}
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, lost)
+			ended.bound(ended.broken, total, lost)
 			passed := fmt.Sprintf("all %d streams at or under the last stream ID, open at the first GOAWAY, ended whole", total)
 			if over > 0 {
 				passed += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)
@@ -190,7 +187,7 @@ func BelowLastCompletes() Check {
 }
 
 // broke is a request that failed at its end.
-func (g *gather) broke(c Case, t Termination, s timeline.Sample, format string, args ...any) {
+func (g *gather) broke(c Case, t Ending, s timeline.Sample, format string, args ...any) {
 	g.failed(c, s, s.End, t.Name, "%s: %s", relative(s.End, t), fmt.Sprintf(format, args...))
 }
 

@@ -37,24 +37,24 @@ func TimersInOrder() Check {
 			var g gather
 			m, all := g.manifest(c)
 			g.count(saidFloor, all)
-			for _, t := range c.Terminations {
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				if all == 0 {
 					break
 				}
 				g.span(t.Drain.At, t.exitOr(t.Drain.At+m.grace))
 				g.acceptsForNews(c, t, m.news(c))
 				g.endsAtTimeout(c, t, m)
-				g.least(freshFloor, t.Name, servedUntil(c, t, t.Drain.At+m.grace))
+				ended.has(freshFloor, servedUntil(c, t, t.Drain.At+m.grace))
 				left := leftFloor
 				if m.none {
 					left = left.waived() // who promises no timeout has none to be seen
 				}
-				g.least(left, t.Name, leftAt(c, t, t.Drain.At+m.timeout))
+				ended.has(left, leftAt(c, t, t.Drain.At+m.timeout))
 			}
-			g.needTerminations(c)
 			return g.conclude(
-				fmt.Sprintf("%s, and so it was at each of %s", m.inWords(c), c.ends()),
-				fmt.Sprintf("%s: broken %s, in the manifest or at %s", m.inWords(c), plural(g.failures(), "time", "times"), c.ends()))
+				fmt.Sprintf("%s, and so it was at each of %s", m.inWords(c), ended),
+				fmt.Sprintf("%s: broken %s, in the manifest or at %s", m.inWords(c), plural(g.failures(), "time", "times"), ended))
 		},
 	}
 }
@@ -151,7 +151,7 @@ func (g *gather) manifest(c Case) (m timers, all int) {
 
 // acceptsForNews judges that an instance accepted for longer than the news of its
 // end takes.
-func (g *gather) acceptsForNews(c Case, t Termination, news time.Duration) {
+func (g *gather) acceptsForNews(c Case, t Ending, news time.Duration) {
 	gone, ok := acceptsUntil(c, t)
 	switch until := t.Drain.At + news; {
 	case !ok:
@@ -169,7 +169,7 @@ func (g *gather) acceptsForNews(c Case, t Termination, news time.Duration) {
 
 // endsAtTimeout judges that an instance left by itself: soon after its drain
 // timeout, and before K.
-func (g *gather) endsAtTimeout(c Case, t Termination, m timers) {
+func (g *gather) endsAtTimeout(c Case, t Ending, m timers) {
 	slack := t.Exit.Err + t.Del.Err
 	switch late := t.Drain.At + m.timeout + leavesWithin; {
 	case !t.Exit.Known():
@@ -189,7 +189,7 @@ func (g *gather) endsAtTimeout(c Case, t Termination, m timers) {
 
 // leftAt counts the requests that an instance had in hand just before an instant,
 // and that by design would have run beyond it.
-func leftAt(c Case, t Termination, at time.Duration) int {
+func leftAt(c Case, t Ending, at time.Duration) int {
 	n := 0
 	for _, s := range underWay(c, t, at-listenerWindow) {
 		if s.Start < at && s.Start+takes(s) > at {

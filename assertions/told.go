@@ -26,7 +26,7 @@ type told struct {
 
 // toldBy are the connections of an instance that it told in one way, in the
 // order in which it did.
-func toldBy(c Case, t Termination, by string) []told {
+func toldBy(c Case, t Ending, by string) []told {
 	of := func(kind timeline.EventKind) []timeline.Event {
 		var out []timeline.Event
 		for _, e := range c.Timeline.EventsOf(kind, t.UID) {

@@ -34,7 +34,7 @@ const atTheDeadline = 500 * time.Millisecond
 
 // deadline is when an instance cuts what is left, at the latest when it is
 // killed; 0: nobody said.
-func deadline(c Case, t Termination) time.Duration {
+func deadline(c Case, t Ending) time.Duration {
 	switch at := t.Drain.At + c.Deadline; {
 	case c.Deadline == 0:
 		return t.Kill
@@ -67,10 +67,11 @@ func WebSocketsSurvive() Check {
 			// Those that stood at D, and those that were accepted after it.
 			var old, fresh struct{ all, lost int }
 			var none []timeline.Sample
-			told, cut, hit := 0, 0, 0
-			for _, t := range c.Terminations {
+			told, cut := 0, 0
+			ended := g.toll(c.terminated())
+			for t := range ended.each() {
 				g.shutBetween(c, t)
-				stood, before := 0, g.failures()
+				stood := 0
 				none = append(none, madeNone(c, t)...)
 				for _, k := range webSocketsTo(c, t) {
 					at, s := k.left(k.first().End), k.first()
@@ -98,14 +99,10 @@ func WebSocketsSurvive() Check {
 						g.unclosed(c, t, k, at)
 					}
 				}
-				if g.failures() > before {
-					hit++
-				}
-				g.least(enough, t.Name, stood)
+				ended.has(enough, stood)
 			}
-			g.needTerminations(c)
 			total := old.all + fresh.all
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, total, old.lost+fresh.lost)
+			ended.bound(ended.broken, total, old.lost+fresh.lost)
 			passed := fmt.Sprintf("all %s that stood at D and all %d that were accepted after it lived until their clients closed them", plural(old.all, "WebSocket", "WebSockets"), fresh.all)
 			if told > 0 {
 				passed = fmt.Sprintf("of %s that stood at D and %d that were accepted after it %d lived until their clients closed them, and %d were told %s", plural(old.all, "WebSocket", "WebSockets"), fresh.all, total-told, told, codes)
@@ -125,7 +122,7 @@ func WebSocketsSurvive() Check {
 
 // webSocketsTo are the WebSockets to an instance's own address: the upgrades
 // that it agreed to and that their clients could take.
-func webSocketsTo(c Case, t Termination) []connection {
+func webSocketsTo(c Case, t Ending) []connection {
 	return slices.DeleteFunc(connectionsOf(c, t, upgrades), func(k connection) bool { return !accepted(k.first()) })
 }
 
@@ -140,7 +137,7 @@ func accepted(s timeline.Sample) bool {
 
 // madeNone are the upgrades that reached an instance since its D, were answered, and are no
 // WebSockets.
-func madeNone(c Case, t Termination) []timeline.Sample {
+func madeNone(c Case, t Ending) []timeline.Sample {
 	var out []timeline.Sample
 	for _, k := range connectionsOf(c, t, upgrades) {
 		if s := k.first(); s.First > 0 && !accepted(s) && arrival(s) >= t.Drain.At-t.Drain.Err {
@@ -181,13 +178,13 @@ func (k connection) closeCode() string {
 
 // timeIsUp says whether an instance's time was up at an instant, as far as anybody
 // said when that is.
-func timeIsUp(c Case, t Termination, at time.Duration) bool {
+func timeIsUp(c Case, t Ending, at time.Duration) bool {
 	end := deadline(c, t)
 	return end > 0 && at >= end-t.Drain.Err-atTheDeadline
 }
 
 // dueToBeCut is timeIsUp, and a doubt where nobody said.
-func (g *gather) dueToBeCut(c Case, t Termination, at time.Duration) bool {
+func (g *gather) dueToBeCut(c Case, t Ending, at time.Duration) bool {
 	if deadline(c, t) == 0 {
 		g.doubt("nobody said when %s cuts what is left", t.Name)
 		return true
@@ -196,7 +193,7 @@ func (g *gather) dueToBeCut(c Case, t Termination, at time.Duration) bool {
 }
 
 // unclosed is a culprit: a WebSocket that ended too soon, and not as it should.
-func (g *gather) unclosed(c Case, t Termination, k connection, at time.Duration) {
+func (g *gather) unclosed(c Case, t Ending, k connection, at time.Duration) {
 	s := k.first()
 	switch {
 	case s.Outcome == timeline.Timeout:

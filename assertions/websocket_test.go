@@ -141,12 +141,12 @@ func TestWebSocketWords(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	d := Termination{Drain: Instant{At: 10 * sec, Source: "echo"}}
+	d := Ending{Drain: Instant{At: 10 * sec, Source: "echo"}}
 	killed := d
 	killed.Kill = 25 * sec
 	for _, row := range []struct {
 		set  time.Duration
-		t    Termination
+		t    Ending
 		want time.Duration
 	}{
 		{8 * sec, killed, 18 * sec},

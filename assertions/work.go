@@ -21,7 +21,7 @@ const atTheDoor = 500 * time.Millisecond
 // stood, before its listener went, and not at their end by from, whenever their
 // clients heard of it. What it said that it did not take, and no backend has begun, is
 // none of them.
-func underWay(c Case, t Termination, from time.Duration) []timeline.Sample {
+func underWay(c Case, t Ending, from time.Duration) []timeline.Sample {
 	shut, begun := stopsAccepting(c, t, from), begunIDs(c.Timeline)
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
@@ -59,7 +59,7 @@ func aheadPost(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Ahead
 // stopsAccepting is the first sign that an instance accepts no more: its own
 // word, the first of the dials that fail from then on (one alone is a loss, and no
 // listener's end), or its exit; else the end of the recording.
-func stopsAccepting(c Case, t Termination, from time.Duration) time.Duration {
+func stopsAccepting(c Case, t Ending, from time.Duration) time.Duration {
 	shut := min(lastSeen(c), t.exitOr(lastSeen(c)))
 	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
 		if e.At >= from {
@@ -79,28 +79,15 @@ func stopsAccepting(c Case, t Termination, from time.Duration) time.Duration {
 	return shut
 }
 
-// The exit codes of a process that SIGKILL ended, and of one that SIGTERM did:
-// of a JVM too, when it has done all that its shutdown hooks are for.
-const (
-	killedCode = 137
-	termCode   = 143
-)
-
-// Killed says whether SIGKILL ended it, where its exit code was seen.
-func (t Termination) Killed() bool { return t.ExitCode == killedCode }
-
 // byItself says whether an instance's exit code, where it was seen, is that of
 // a process that left by itself: 0, or 143 where nothing broke that it had in
 // hand.
-func byItself(c Case, t Termination) bool {
+func byItself(c Case, t Ending) bool {
 	if t.ExitCode != termCode {
 		return t.ExitCode <= 0
 	}
 	return !slices.ContainsFunc(underWay(c, t, t.Drain.At-t.Drain.Err), func(s timeline.Sample) bool { return s.Failed() })
 }
-
-// ends says how many terminations there were.
-func (c Case) ends() string { return plural(len(c.Terminations), "termination", "terminations") }
 
 // lastSeen is the last instant of which the recording tells anything.
 func lastSeen(c Case) time.Duration {

@@ -68,8 +68,9 @@ type losses struct {
 // choose which pod serves them.
 func (g *gather) losses(c Case, path flow.Path, newConns, reusedConns Floor) losses {
 	var l losses
-	g.needTerminations(c)
-	if len(c.Terminations) == 0 {
+	ended := g.toll(c.terminated())
+	ended.need()
+	if len(ended.of) == 0 {
 		return l
 	}
 	w := window(c)
@@ -101,16 +102,16 @@ func (g *gather) losses(c Case, path flow.Path, newConns, reusedConns Floor) los
 	if c.Tail < w.To {
 		g.doubt("the load ended %s before the last exit + P", ms(w.To-c.Tail))
 	}
-	for _, t := range c.Terminations {
+	for t := range ended.each() {
 		if !t.Exit.Known() {
 			g.doubt("nobody saw %s exit", t.Name)
 		}
 		fresh, reused := offeredTo(c.Timeline, path, t.Drain.At, t.exitOr(t.Drain.At)+c.P)
-		g.least(newConns, t.Name, fresh)
-		g.least(reusedConns, t.Name, reused)
+		ended.has(newConns, fresh)
+		ended.has(reusedConns, reused)
 	}
 	l.hit = len(hit)
-	g.finding.Bounds = BoundsOf(len(c.Terminations), l.hit, max(l.attempts, l.lost), l.lost)
+	ended.bound(l.hit, max(l.attempts, l.lost), l.lost)
 	return l
 }
 
@@ -187,7 +188,7 @@ func offeredTo(tl *timeline.Timeline, path flow.Path, from, to time.Duration) (f
 }
 
 // nearest is the termination whose D is the last before at, or the first.
-func nearest(ts []Termination, at time.Duration) Termination {
+func nearest(ts []Ending, at time.Duration) Ending {
 	out := ts[0]
 	for _, t := range ts {
 		if t.Drain.At <= at {
@@ -197,7 +198,7 @@ func nearest(ts []Termination, at time.Duration) Termination {
 	return out
 }
 
-func relative(at time.Duration, t Termination) string {
+func relative(at time.Duration, t Ending) string {
 	if t.Exit.Known() && at >= t.Exit.At {
 		return fmt.Sprintf("exit + %s", ms(at-t.Exit.At))
 	}

@@ -245,6 +245,13 @@ const (
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
 
+	// MeshLeaving: a workload is taken out of its mesh while its app lives: from now on no
+	// new connection of its pod, the Subject, goes through the proxy.
+	MeshLeaving EventKind = "mesh.leaving"
+	// MeshLeft: nothing in the pod is the mesh's any more: the last connection through the
+	// proxy is over, and its listeners are closed.
+	MeshLeft EventKind = "mesh.left"
+
 	// Disruption: the suite did something to the system. Attrs: what, and its arguments.
 	Disruption EventKind = "disruption"
 	// Marker: the suite's own progress: steady, settled, tail. Attrs: what. On a host also

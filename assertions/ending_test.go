@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertions
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// Who says nothing of its D has it between its deletion and the kubelet's word.
+func TestDrainOfABlackBox(t *testing.T) {
+	const uid = "uid-1"
+	killed := func(at time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.event(at, timeline.ClusterEvent, uid, map[string]string{"reason": "Killing", "message": "Stopping container proxy"})
+		}
+	}
+	for name, c := range map[string]struct {
+		more     []func(*scene)
+		from, to time.Duration
+	}{
+		"by its deletion alone":         {nil, 8 * sec, 12 * sec},
+		"by the kubelet":                {[]func(*scene){killed(10*sec + 300*time.Millisecond)}, 10*sec - watchSkew, 10*sec + 300*time.Millisecond + stopsWithin},
+		"the first of two containers":   {[]func(*scene){killed(10 * sec), killed(15 * sec)}, 10*sec - watchSkew, 10*sec + stopsWithin},
+		"a restart before":              {[]func(*scene){killed(4 * sec), killed(11 * sec)}, 10*sec - watchSkew, 11*sec + stopsWithin},
+		"a restart before, and no word": {[]func(*scene){killed(4 * sec)}, 8 * sec, 12 * sec},
+		"a busy kubelet":                {[]func(*scene){killed(14 * sec)}, 10*sec - watchSkew, 14*sec + stopsWithin},
+	} {
+		s := &scene{p: 3 * sec}
+		s.event(10*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		for _, add := range c.more {
+			add(s)
+		}
+		all := NewCase(&s.tl, s.p).Terminations
+		if len(all) != 1 {
+			t.Fatalf("%s: %d terminations", name, len(all))
+		}
+		if d := all[0].Drain; d.At-d.Err != c.from || d.At+d.Err != c.to {
+			t.Errorf("%s: D is in [%s, %s], want [%s, %s]", name, d.At-d.Err, d.At+d.Err, c.from, c.to)
+		}
+	}
+}
+
+// The end of an instance is that of its own container, not of one beside it.
+func TestExitOfTheSubject(t *testing.T) {
+	const uid = "uid-1"
+	s := &scene{p: 3 * sec}
+	for at, what := range map[time.Duration]string{9 * sec: "shutdown-manager", 14 * sec: "gateway"} {
+		s.event(at, timeline.ProcExit, uid, map[string]string{"container": what})
+		s.event(at+time.Second, timeline.PodContainer, uid, map[string]string{"container": what, "state": "terminated", "exitCode": map[string]string{"shutdown-manager": "0", "gateway": "7"}[what]})
+	}
+	s.event(5*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+	end := func() Ending {
+		all := NewCase(&s.tl, s.p).Terminations
+		if len(all) != 1 {
+			t.Fatalf("%d terminations", len(all))
+		}
+		return all[0]
+	}
+	if e := end().Exit; !e.Known() {
+		t.Error("no exit without a named container")
+	}
+	s.event(0, timeline.Marker, "", map[string]string{"what": MarkSubject, "deployment": "gateway", "container": "gateway"})
+	if e := end(); e.Exit.At != 14*sec || e.ExitCode != 7 {
+		t.Errorf("it ended at %s with %d", e.Exit.At, e.ExitCode)
+	}
+}
+
+// The exit code is that of the end, not of a restart before it; nobody's where only the
+// restart's was seen.
+func TestExitCodeIsOfTheEnd(t *testing.T) {
+	const uid = "uid-1"
+	for name, c := range map[string]struct {
+		seen bool
+		want int
+	}{"seen": {true, 0}, "the pod was just gone": {false, -1}} {
+		s := &scene{p: 3 * sec}
+		s.event(2*sec, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+		s.event(10*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		if c.seen {
+			s.event(15*sec, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "0"})
+		}
+		s.event(16*sec, timeline.PodGone, uid, nil)
+		all := NewCase(&s.tl, s.p).Terminations
+		if len(all) != 1 || all[0].ExitCode != c.want || !all[0].Exit.Known() {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
+// D of one that was called and says nothing of it is as well known as the call took.
+func TestDrainOfTheCalled(t *testing.T) {
+	for took, want := range map[string]time.Duration{"15ms": 15 * time.Millisecond, "": 0} {
+		s := &scene{p: 3 * sec}
+		s.event(10*sec, timeline.Disruption, "uid-1", map[string]string{"what": drainCall, "took": took})
+		if all := NewCase(&s.tl, s.p).Endings; len(all) != 1 || all[0].Drain.At != 10*sec || all[0].Drain.Err != want {
+			t.Errorf("%q: %+v", took, all)
+		}
+	}
+}
+
+// inShort is a short way to write down endings: their begins, exits and the rest that a timeline
+// is made of.
+func inShort(all []Ending) string {
+	var out []string
+	for _, e := range all {
+		at := func(name string, i Instant) string {
+			if !i.Known() {
+				return ""
+			}
+			return fmt.Sprintf(" %s=%s", name, i.At)
+		}
+		s := fmt.Sprintf("%s %s %s:", e.UID, e.Role, e.Cause) + at("called", e.Called) + at("del", e.Del) + at("D", e.Drain) + at("exit", e.Exit) +
+			at("running", e.Running) + at("ready", e.Ready)
+		if e.Kill != 0 {
+			s += fmt.Sprintf(" K=%s", e.Kill)
+		}
+		if e.ExitCode >= 0 {
+			s += fmt.Sprintf(" code=%d", e.ExitCode)
+		}
+		if e.Killed() {
+			s += " killed"
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, "\n")
+}
+
+// Each ending of a recording has its cause, its role, its begin, its deadline and its exit.
+func TestEndings(t *testing.T) {
+	type attrs = map[string]string
+	event := func(at time.Duration, kind timeline.EventKind, uid string, a attrs) timeline.Event {
+		return timeline.Event{At: at, Source: "t", Kind: kind, Subject: uid, Attrs: a}
+	}
+	seen := func(uid, owner string) timeline.Event {
+		return event(sec, timeline.PodSeen, uid, attrs{"owner": owner})
+	}
+	deletion := func(at time.Duration, uid string) timeline.Event {
+		return event(at, timeline.PodDeletion, uid, attrs{"grace": "30"})
+	}
+	drain := func(at time.Duration, uid string) timeline.Event { return event(at, timeline.DrainStart, uid, nil) }
+	call := func(at time.Duration, uid string) timeline.Event {
+		return event(at, timeline.Disruption, uid, attrs{"what": drainCall, "took": "10ms"})
+	}
+	exit := func(at time.Duration, uid string) timeline.Event { return event(at, timeline.ProcExit, uid, nil) }
+	container := func(at time.Duration, uid, state, code string) timeline.Event {
+		return event(at, timeline.PodContainer, uid, attrs{"state": state, "exitCode": code})
+	}
+	ready := func(at time.Duration, uid, is string) timeline.Event {
+		return event(at, timeline.PodReady, uid, attrs{"ready": is})
+	}
+	mark := func(a attrs) timeline.Event { return event(0, timeline.Marker, "", a) }
+	for name, tc := range map[string]struct {
+		events []timeline.Event
+		want   []string
+	}{
+		"nothing ended": {[]timeline.Event{seen("a", ""), container(2*sec, "a", "running", ""), ready(3*sec, "a", "true")}, nil},
+		"a deletion": {[]timeline.Event{
+			deletion(10*sec, "a"), drain(10*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "terminated", "0"),
+		}, []string{"a app deletion: del=10s D=10s exit=15s K=40s code=0"}},
+		"a deletion whose process never ends": {[]timeline.Event{
+			deletion(10*sec, "a"), drain(11*sec, "a"),
+		}, []string{"a app deletion: del=10s D=11s K=40s"}},
+		"a deletion, killed at its deadline": {[]timeline.Event{
+			deletion(10*sec, "a"), drain(10*sec, "a"), exit(40*sec, "a"), container(41*sec, "a", "terminated", "137"),
+		}, []string{"a app deletion: del=10s D=10s exit=40s K=40s code=137 killed"}},
+		"a deletion of which only the pod's end was seen": {[]timeline.Event{
+			deletion(10*sec, "a"), event(20*sec, timeline.PodGone, "a", nil),
+		}, []string{"a app deletion: del=10s D=10s exit=20s K=40s"}},
+		"a deletion in whose time the container ran again": {[]timeline.Event{
+			deletion(10*sec, "a"), drain(11*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "running", ""), exit(20*sec, "a"),
+		}, []string{"a app deletion: del=10s D=11s exit=15s K=40s"}},
+		"a crash, and back": {[]timeline.Event{
+			container(2*sec, "a", "running", ""), ready(3*sec, "a", "true"),
+			exit(10*sec, "a"), container(11*sec, "a", "terminated", "2"), ready(11*sec, "a", "false"),
+			container(12*sec, "a", "running", ""), ready(13*sec, "a", "true"),
+		}, []string{"a app process-end: exit=10s running=12s ready=13s code=2"}},
+		"a crash, twice": {[]timeline.Event{
+			exit(10*sec, "a"), container(12*sec, "a", "running", ""),
+			exit(20*sec, "a"), container(21*sec, "a", "terminated", "137"),
+		}, []string{"a app process-end: exit=10s running=12s", "a app process-end: exit=20s code=137 killed"}},
+		"a restart by liveness, which the app was told of": {[]timeline.Event{
+			drain(10*sec, "a"), exit(14*sec, "a"), container(15*sec, "a", "running", ""), ready(16*sec, "a", "true"),
+		}, []string{"a app process-end: D=10s exit=14s running=15s ready=16s"}},
+		"a crash, back, and deleted": {[]timeline.Event{
+			drain(9*sec, "a"), exit(10*sec, "a"), container(11*sec, "a", "terminated", "143"), container(11*sec, "a", "running", ""), ready(12*sec, "a", "true"),
+			deletion(20*sec, "a"), drain(21*sec, "a"), exit(25*sec, "a"),
+		}, []string{
+			"a app process-end: D=9s exit=10s running=11s ready=12s code=143",
+			"a app deletion: del=20s D=21s exit=25s K=50s",
+		}},
+		"called, and back": {[]timeline.Event{
+			call(10*sec, "a"), drain(11*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "running", ""), ready(17*sec, "a", "true"),
+		}, []string{"a app process-end: called=10s D=11s exit=15s running=16s ready=17s"}},
+		"called, and says nothing of it": {[]timeline.Event{
+			call(10*sec, "a"), exit(15*sec, "a"),
+		}, []string{"a app process-end: called=10s D=10s exit=15s"}},
+		"called, and never ends": {[]timeline.Event{
+			call(10*sec, "a"), drain(11*sec, "a"),
+		}, []string{"a app process-end: called=10s D=11s"}},
+		"called after a crash": {[]timeline.Event{
+			exit(5*sec, "a"), container(6*sec, "a", "running", ""),
+			call(10*sec, "a"), drain(10*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "running", ""),
+		}, []string{"a app process-end: exit=5s running=6s", "a app process-end: called=10s D=10s exit=15s running=16s"}},
+		"called twice before it ended": {[]timeline.Event{
+			call(10*sec, "a"), drain(10*sec, "a"), call(12*sec, "a"), exit(15*sec, "a"),
+		}, []string{"a app process-end: called=10s D=10s exit=15s"}},
+		"called twice, and never ends": {[]timeline.Event{
+			call(10*sec, "a"), drain(10*sec, "a"), call(12*sec, "a"),
+		}, []string{"a app process-end: called=10s D=10s"}},
+		"called in vain": {[]timeline.Event{
+			event(10*sec, timeline.Disruption, "a", attrs{"what": drainCall, "error": "refused"}),
+		}, nil},
+		"called, and deleted before it ended": {[]timeline.Event{
+			call(10*sec, "a"), drain(10*sec, "a"), deletion(12*sec, "a"), exit(15*sec, "a"),
+		}, []string{"a app deletion: called=10s del=12s D=10s exit=15s K=42s"}},
+		"called, and deleted before it was ready": {[]timeline.Event{
+			call(10*sec, "a"), drain(10*sec, "a"), exit(15*sec, "a"), container(16*sec, "a", "running", ""),
+			deletion(17*sec, "a"), drain(18*sec, "a"), exit(20*sec, "a"),
+		}, []string{
+			"a app process-end: called=10s del=17s D=10s exit=15s running=16s",
+			"a app deletion: del=17s D=18s exit=20s K=47s",
+		}},
+		"its node shut down": {[]timeline.Event{
+			event(10*sec, timeline.Disruption, "a", attrs{"what": "node-shutdown", "node": "n1"}),
+			{At: 11 * sec, Source: "t", Kind: timeline.DrainStart, Subject: "a", Node: "n1"},
+			exit(15*sec, "a"), container(16*sec, "a", "terminated", "0"),
+		}, []string{"a app shutdown: D=11s exit=15s code=0"}},
+		"its node shut down, of which each pod is told": {[]timeline.Event{
+			event(10*sec, timeline.Disruption, "a", attrs{"what": "node-shutdown", "node": "n1"}),
+			{At: 11 * sec, Source: "t", Kind: timeline.DrainStart, Subject: "a", Node: "n1"},
+			event(12*sec, timeline.Disruption, "b", attrs{"what": "node-shutdown", "node": "n1"}),
+			exit(15*sec, "a"),
+		}, []string{"a app shutdown: D=11s exit=15s"}},
+		"it leaves a mesh, is enrolled again, leaves again and is deleted": {[]timeline.Event{
+			event(10*sec, timeline.MeshLeaving, "a", nil), event(14*sec, timeline.MeshLeft, "a", nil),
+			event(20*sec, timeline.MeshLeaving, "a", nil),
+			deletion(30*sec, "a"), drain(30*sec, "a"), exit(35*sec, "a"),
+		}, []string{
+			"a app leaving: D=10s exit=14s", "a app leaving: D=20s",
+			"a app deletion: del=30s D=30s exit=35s K=1m0s",
+		}},
+		"two roles: a gateway that is deleted, a backend that crashes": {[]timeline.Event{
+			mark(attrs{"what": MarkFront, "deployment": "gateway"}), mark(attrs{"what": MarkSubject, "deployment": "gateway", "container": "envoy"}),
+			seen("g", "ReplicaSet/gateway-1"), seen("b", "StatefulSet/backend"),
+			deletion(10*sec, "g"), drain(10*sec, "g"),
+			event(11*sec, timeline.ProcExit, "g", attrs{"container": "shutdown-manager"}),
+			event(12*sec, timeline.ProcExit, "b", attrs{"container": "app"}),
+			event(15*sec, timeline.ProcExit, "g", attrs{"container": "envoy"}),
+		}, []string{"g gateway deletion: del=10s D=10s exit=15s K=40s", "b app process-end: exit=12s"}},
+		"two proxies on one path": {[]timeline.Event{
+			mark(attrs{"what": MarkFront, "deployment": "gateway"}), mark(attrs{"what": MarkFront, "deployment": "waypoint", "role": "node-proxy"}),
+			seen("g", "ReplicaSet/gateway-1"), seen("w", "ReplicaSet/waypoint-1"), seen("b", "StatefulSet/backend"),
+			exit(10*sec, "b"), exit(11*sec, "w"), exit(12*sec, "g"), exit(13*sec, "unheard"),
+		}, []string{
+			"b app process-end: exit=10s", "w node-proxy process-end: exit=11s",
+			"g gateway process-end: exit=12s", "unheard  process-end: exit=13s",
+		}},
+		"a front that is all that is ended": {[]timeline.Event{
+			mark(attrs{"what": MarkFront}), deletion(10*sec, "g"), drain(10*sec, "g"),
+		}, []string{"g gateway deletion: del=10s D=10s K=40s"}},
+	} {
+		c := NewCase(&timeline.Timeline{Events: tc.events}, 3*sec)
+		if got, want := inShort(c.Endings), strings.Join(tc.want, "\n"); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+		for _, e := range c.Terminations {
+			if e.Cause != CauseDeletion && e.Cause != CauseShutdown {
+				t.Errorf("%s: a termination by %s", name, e.Cause)
+			}
+		}
+	}
+}
