@@ -42,7 +42,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 	}{
 		"app and gateway":     {nil, 1.0, 4, 27},
 		"gateway":             {gateway, 1.0, 3, 18},
-		"both, one core":      {nil, 0.4, 10, 53},
+		"both, one core":      {nil, 0.4, 10, 55},
 		"gateway, many cores": {gateway, 8, 1, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
