@@ -303,11 +303,15 @@ func alone(s Scenario, fault spec.Fault) bool {
 func (r *Recorder) recordAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	a := newAdmission(r.cfg.Price, r.cfg.How.Fault, r.run.Plan, r.run.Cores, r.room)
-	for !a.over() {
+	for {
 		if ctx.Err() != nil {
 			for _, s := range a.stop() {
 				close(r.done[s.Name])
 			}
+		}
+		// Behind the stop: where nothing runs any more, nothing would tell that it is over.
+		if a.over() {
+			break
 		}
 		if x, ok := a.next(); ok {
 			wg.Go(func() {
