@@ -41,6 +41,10 @@ const (
 // breaks names fail in the recordings that are no control.
 type fakeStage struct {
 	breaks map[string]error
+	// blind is how many of the controls to come show nobody the death, and late says that the
+	// clients send each tenth request late.
+	blind int
+	late  bool
 
 	mu      sync.Mutex
 	opened  []string
@@ -58,9 +62,12 @@ func (f *fakeStage) Open(_ context.Context, s Scenario, sink *Sink) (Ground, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.opened = append(f.opened, s.Name)
-	g := &fakeGround{scenario: s, sink: sink, stop: make(chan struct{})}
+	g := &fakeGround{scenario: s, sink: sink, stop: make(chan struct{}), late: f.late}
 	if !s.Control {
 		g.breaks = f.breaks
+	} else if f.blind > 0 {
+		f.blind--
+		g.blind = true
 	}
 	if err := g.breaks["open"]; err != nil {
 		return nil, err
@@ -79,6 +86,8 @@ type fakeGround struct {
 	scenario Scenario
 	sink     *Sink
 	breaks   map[string]error
+	// blind and late are the stage's.
+	blind, late bool
 
 	load sync.WaitGroup
 	stop chan struct{}
@@ -111,7 +120,7 @@ func (g *fakeGround) generate(name flow.Stream, rate float64) {
 		at := timeline.Monotonic()
 		s := timeline.Sample{
 			Stream: name, ID: fmt.Sprintf("%s#%d", name, n), Conn: uint64(n), Nth: 1, Due: at, Start: at, Dial: at, Sent: at, First: at, End: at,
-			Outcome: timeline.OK, Phase: timeline.PhaseDone, Status: 200, Server: "uid-b",
+			Outcome: timeline.OK, Phase: timeline.PhaseDone, Status: 200, Server: "uid-b", Saturated: g.late && n%10 == 0,
 		}
 		if n <= fakeUnclean || g.breaks["gate"] != nil || g.diesNow() {
 			s.Outcome, s.Phase, s.Status, s.First, s.Server = timeline.Reset, timeline.PhaseFirstByte, 0, 0, ""
@@ -162,7 +171,7 @@ func (g *fakeGround) Disrupt(ctx context.Context) error {
 		tell(timeline.ProcExit, nil)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.killed = true
+		g.killed = !g.blind
 		return nil
 	}
 	tell(timeline.Disruption, map[string]string{"what": "delete"})
@@ -295,10 +304,10 @@ func (x taken) verdicts(t *testing.T) (map[string]v1alpha1.Behaviour, *v1alpha1.
 
 // take records the two scenarios in time that a bubble makes. hear is told each step, and may
 // end the run; nil: nobody is.
-func take(t *testing.T, breaks map[string]error, hear func(p Progress, stop context.CancelCauseFunc)) taken {
+func take(t *testing.T, stage *fakeStage, hear func(p Progress, stop context.CancelCauseFunc)) taken {
 	t.Helper()
 	twoScenarios(t)
-	x := taken{dir: t.TempDir(), stage: &fakeStage{breaks: breaks}}
+	x := taken{dir: t.TempDir(), stage: stage}
 	rule, _ := Find(ruleID)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -344,7 +353,7 @@ func take(t *testing.T, breaks map[string]error, hear func(p Progress, stop cont
 
 // A run that goes well: what is told, what is written, and what is judged of it.
 func TestRecord(t *testing.T) {
-	x := take(t, nil, nil)
+	x := take(t, &fakeStage{}, nil)
 	if x.err != nil {
 		t.Fatal(x.err)
 	}
@@ -480,6 +489,11 @@ func TestRecord(t *testing.T) {
 	})
 }
 
+// breaking is a stage of which one step fails.
+func breaking(step string) *fakeStage {
+	return &fakeStage{breaks: map[string]error{step: errors.New("broken on purpose")}}
+}
+
 // What breaks in a recording ends that one, and what was recorded by then is kept; the run goes
 // on, and is told what it can't be blamed for.
 func TestRecordOfWhatBreaks(t *testing.T) {
@@ -503,7 +517,7 @@ func TestRecordOfWhatBreaks(t *testing.T) {
 		{breaks: "close the stage", errors: "broken on purpose", verdict: spec.Pass, marks: []string{assertions.MarkSteady, assertions.MarkTail}},
 	} {
 		t.Run(tc.breaks, func(t *testing.T) {
-			x := take(t, map[string]error{tc.breaks: errors.New("broken on purpose")}, nil)
+			x := take(t, breaking(tc.breaks), nil)
 			if x.err != nil {
 				t.Fatal(x.err)
 			}
@@ -550,7 +564,7 @@ func TestRecordWaitsNoLongerThanItMay(t *testing.T) {
 		"gate":   steadyBudget,
 		"ledger": fakeDrain + 3*time.Second + tailFor + ledgerBudget,
 	} {
-		x := take(t, map[string]error{breaks: errors.New("broken on purpose")}, nil)
+		x := take(t, breaking(breaks), nil)
 		_, rule := x.names()
 		steps := x.of(rule)
 		from := steps[1].at // running
@@ -585,7 +599,7 @@ func TestRecordStopped(t *testing.T) {
 			name += " of the control"
 		}
 		t.Run(name, func(t *testing.T) {
-			x := take(t, nil, func(p Progress, stop context.CancelCauseFunc) {
+			x := take(t, &fakeStage{}, func(p Progress, stop context.CancelCauseFunc) {
 				if strings.Contains(p.Step, tc.step) && (p.N == 1) == tc.control {
 					stop(stopped)
 				}
@@ -617,6 +631,54 @@ func TestRecordStopped(t *testing.T) {
 			}
 			if said := strings.Join(report.Errors, "; "); said != "the run ended early: "+stopped.Error() {
 				t.Errorf("the run's errors: %q", said)
+			}
+		})
+	}
+}
+
+// A control that proves nothing is recorded again where the machine was busy, twice at most; what
+// was recorded before stands beside it.
+func TestRecordTheControlAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stage   *fakeStage
+		before  int
+		verdict spec.Verdict
+	}{
+		"it proves something":             {&fakeStage{late: true}, 0, spec.Pass},
+		"blind on a calm machine":         {&fakeStage{blind: 1}, 0, spec.Fail},
+		"blind once, on a busy machine":   {&fakeStage{blind: 1, late: true}, 1, spec.Pass},
+		"blind always, on a busy machine": {&fakeStage{blind: 9, late: true}, recordedAgain, spec.Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := take(t, tc.stage, nil)
+			if x.err != nil {
+				t.Fatal(x.err)
+			}
+			control, rule := x.names()
+			if want := append(slices.Repeat([]string{control}, tc.before+1), rule); !slices.Equal(x.stage.opened, want) {
+				t.Errorf("opened %v, want %v", x.stage.opened, want)
+			}
+			m := x.meta(t, control)
+			if len(m.Before) != tc.before || len(x.meta(t, rule).Before) > 0 {
+				t.Fatalf("%d recordings before it, want %d", len(m.Before), tc.before)
+			}
+			told := 0
+			for _, p := range x.of(control) {
+				if strings.HasPrefix(p.Step, "it proved nothing") {
+					told++
+				}
+			}
+			if told != tc.before {
+				t.Errorf("it is told %d times", told)
+			}
+			for _, a := range m.Before {
+				kept, err := readMeta(historyDir(x.dir, a.History))
+				if err != nil || !kept.Ended || !kept.From.Equal(a.From) || a.Why == "" || !strings.Contains(a.Busy, "sent late") {
+					t.Errorf("%+v: %v", a, err)
+				}
+			}
+			if got, _ := x.verdicts(t); got[controlID].Verdict != tc.verdict {
+				t.Errorf("the control: %v: %s", got[controlID].Verdict, got[controlID].Reason)
 			}
 		})
 	}
