@@ -29,6 +29,7 @@ func ServesOnceReady() Check {
 		Name:     "the first new connection through the Service to each new pod",
 		Expected: "within P of its readiness, and so before minReadySeconds have made it available, each new pod gets new connections through the Service",
 		Floors:   []Floor{newConns, reusedConns, becameReady},
+		Needs:    []Evidence{Named},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r, ok := g.rollingUpdate(c)

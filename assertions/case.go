@@ -46,7 +46,13 @@ type Case struct {
 	// they are not among the timeline's samples.
 	Cancelled int
 	Unsent    []timeline.Sample
+	// Plain: who answers names nobody and keeps no ledger (MarkPlain). What a client saw is all
+	// that there is. Lasts: it has requests that last, all the same.
+	Plain, Lasts bool
 }
+
+// shows says whether the recording has a kind of evidence.
+func (c Case) shows(e Evidence) bool { return !c.Plain || e == Lasting && c.Lasts }
 
 // NewCase derives what checks need from a recording, and takes the timeline
 // over.
@@ -71,6 +77,8 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 			c.Steady = e.At
 		case MarkTail:
 			c.Tail = e.At
+		case MarkPlain:
+			c.Plain, c.Lasts = true, e.Attrs["lasts"] == "true"
 		}
 	}
 	c.setAside()
@@ -140,6 +148,8 @@ type Check struct {
 	// Expected is what is accepted, in one sentence.
 	Expected string
 	Floors   []Floor
+	// Needs is the evidence without which it can't be put to a recording.
+	Needs []Evidence
 	// Likely names what the recording shows that may have caused a failure, "" where it
 	// shows nothing; nil: it could show nothing that is not the failure itself.
 	Likely func(Case, spec.Finding) string
@@ -149,7 +159,12 @@ type Check struct {
 
 // Run puts the check to a case.
 func (k Check) Run(c Case) spec.Finding {
-	f := k.Judge(c)
+	var f spec.Finding
+	if why := k.needs(c.shows); why != "" {
+		f = leftOut(why)
+	} else {
+		f = k.Judge(c)
+	}
 	f.Check, f.Expected, f.Cause = k.Name, k.Expected, ""
 	switch {
 	case f.Verdict == spec.Pass:

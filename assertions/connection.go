@@ -290,8 +290,23 @@ func (g *gather) against(t Termination, at time.Duration, id, format string, arg
 	g.culprit(at, t.Name, id, "%s: %s", relative(at, t), fmt.Sprintf(format, args...))
 }
 
-// begunIDs are the requests that a backend says it began.
+// answeredIDs are the requests that a client saw answered whole.
+func answeredIDs(tl *timeline.Timeline) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range tl.Samples {
+		if !s.Failed() {
+			out[s.ID] = true
+		}
+	}
+	return out
+}
+
+// begunIDs are the requests that a backend says it began. Where nobody keeps a ledger, they are
+// those of which a client saw that: their answers.
 func begunIDs(tl *timeline.Timeline) map[string]bool {
+	if plain(tl) {
+		return answeredIDs(tl)
+	}
 	begun := map[string]bool{}
 	for _, e := range tl.Ledger {
 		if e.Step == timeline.Begin {

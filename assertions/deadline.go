@@ -32,6 +32,7 @@ func DeadlineTellsFirst() Check {
 		Name:     what,
 		Expected: fmt.Sprintf("each gets an RST_STREAM, or its connection a GOAWAY in the last %s that names a last stream or an error, before the FIN or the RST", atTheCut),
 		Floors:   []Floor{enoughFloor},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, bare, spared := 0, 0, 0

@@ -18,9 +18,11 @@ const MarkFront = "front"
 // attribute says of each sample of a recording which of the instances that are ended the
 // client reached. Without a front it is who answered. Else it stands in the recording: whose
 // the address is that the request came from, else whom the client dialled, else to whom the
-// connection was given (timeline.Chosen); "" where nobody knows.
+// connection was given (timeline.Chosen); "" where nobody knows. Of those that name nobody
+// (MarkPlain) any answer is one of who was reached.
 func attribute(tl *timeline.Timeline) {
 	var pods *Addresses
+	nameless := plain(tl)
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		if e.Attrs["what"] == MarkFront {
 			pods = NewAddresses(e.Attrs["deployment"])
@@ -37,7 +39,8 @@ func attribute(tl *timeline.Timeline) {
 	}
 	for i := range tl.Samples {
 		s := &tl.Samples[i]
-		if s.Reached = s.Server; s.Server == "" || pods == nil {
+		s.Reached = s.Server
+		if answered := s.Server != "" || nameless && s.Status != 0; !answered || pods == nil && !nameless {
 			continue
 		}
 		dialled, by := "", timeline.ByService
@@ -47,7 +50,11 @@ func attribute(tl *timeline.Timeline) {
 		case flow.Balanced:
 			by = timeline.ByBalancer
 		}
-		s.Reached = cmp.Or(pods.Of(s.Via, s.End), dialled, given.of(by+" "+s.Local, s.End))
+		via := ""
+		if pods != nil {
+			via = pods.Of(s.Via, s.End)
+		}
+		s.Reached = cmp.Or(via, dialled, given.of(by+" "+s.Local, s.End))
 	}
 }
 

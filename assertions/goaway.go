@@ -21,12 +21,14 @@ import (
 // may be one too many: a server that says GOAWAY with an answer never tells that. own are
 // floors, by their names, that take the place of the check's.
 func SendsGoAway(own ...Floor) Check {
-	return goAwayFirst(
+	k := goAwayFirst(
 		"HTTP/2 connections that the draining server ends",
 		"a GOAWAY comes on each connection before it is closed or reset",
 		"HTTP/2 connections that got a GOAWAY or were ended",
 		"kept HTTP/2 connections with requests", "; of silent ones another rule speaks",
 		connectionsTo, func(k connection) bool { return !k.pooled() }, own...)
+	k.Needs = []Evidence{Lasting}
+	return k
 }
 
 // IdleGetsGoAway is SendsGoAway for the connections that say nothing.
@@ -84,6 +86,7 @@ func FirstGoAwayMax() Check {
 		Name:     "the first GOAWAY on connections that stood at D",
 		Expected: "its last stream ID is 2^31-1 and its code NO_ERROR: streams that are on their way are still taken",
 		Floors:   []Floor{enough},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong := 0
@@ -129,6 +132,7 @@ func FinalGoAway() Check {
 		Expected: "before the server ends the connection, and at least a round trip after the first GOAWAY, another one names the real last stream ID",
 		Likely:   earlyEnd,
 		Floors:   []Floor{enough, distantFloor},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			wrong, asked, far := 0, 0, 0

@@ -48,6 +48,8 @@ func AnswersHalfHeaders() Check {
 					at := k.left(s.End)
 					switch {
 					case !s.Failed(), refused(s):
+					case silent && c.Plain && s.Sent > 0:
+						g.doubt("a request that was sent whole was closed on without a byte, and no ledger says whether it was begun")
 					case silent && !begun[s.ID]:
 						closed++
 					case silent:
@@ -66,7 +68,7 @@ func AnswersHalfHeaders() Check {
 			}
 			g.needTerminations(c)
 			switch {
-			case closed > 0 && len(begun) == 0:
+			case closed > 0 && len(begun) == 0 && !c.Plain:
 				g.doubt("no backend's ledger says what was begun")
 			case closed > 0:
 				g.unbegun(c.Timeline, begun)

@@ -30,6 +30,7 @@ func SaysClose() Check {
 		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not",
 		Likely:   earlyEnd,
 		Floors:   []Floor{enough},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeAt(c.Timeline)
@@ -119,6 +120,7 @@ func ClosesAfterSaying() Check {
 		Name:     "connections on which an answer said Connection: close",
 		Expected: fmt.Sprintf("the server closes each within %s of that answer's end, and processes nothing that comes behind the request", closesWithin),
 		Floors:   []Floor{enough, behind},
+		Needs:    []Evidence{Ledger},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Termination, k connection) bool {

@@ -29,6 +29,7 @@ func ClosesIdleFirst() Check {
 		Expected: "each is closed, by FIN or by close_notify and FIN, before the process goes, and no request that was on its way is lost by it",
 		Likely:   earlyEnd,
 		Floors:   []Floor{seenFloor, distantFloor},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			total, open, lost, sent, hit := 0, 0, 0, 0, 0

@@ -24,6 +24,7 @@ func CompletesInflight() Check {
 		Expected: "every reply, chunked body, upload and 100-continue that was begun before D ends whole, byte for byte, and the backends' own ledger says so too",
 		Likely:   earlyEnd,
 		Floors:   []Floor{inFlight},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)
@@ -120,8 +121,12 @@ func unaccounted(tl *timeline.Timeline, has map[string]bool) (first timeline.Sam
 	return first, n
 }
 
-// wholeIDs are the requests that a backend says it ended whole.
+// wholeIDs are the requests that a backend says it ended whole. Where nobody keeps a ledger,
+// they are those that a client saw end whole.
 func wholeIDs(tl *timeline.Timeline) map[string]bool {
+	if plain(tl) {
+		return answeredIDs(tl)
+	}
 	whole := map[string]bool{}
 	for id := range wholeAt(tl) {
 		whole[id] = true

@@ -26,6 +26,7 @@ func Lingers() Check {
 		Name:     "how connections end after the answer that said Connection: close",
 		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
 		Floors:   []Floor{enough, unreadFloor},
+		Needs:    []Evidence{Uploads},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)

@@ -31,6 +31,7 @@ func RacingStreams() Check {
 		Expected: "each is served, or its client learns, and truly, that it was not processed: by a GOAWAY with a lower last stream ID, or by REFUSED_STREAM",
 		Likely:   earlyEnd,
 		Floors:   []Floor{enough},
+		Needs:    []Evidence{Ledger},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)

@@ -27,6 +27,7 @@ func IgnoresSecondSignal() Check {
 		Expected: "for P after a second SIGTERM, or as long as a pod that got one SIGTERM alone does, the pod serves every new connection, its endpoint goes on serving, it does not leave, and every request that was in flight or is begun meanwhile ends whole",
 		Likely:   earlyEndBehindSecond,
 		Floors:   []Floor{again, newConns, inFlight, keptUncounted("second SIGTERM")},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeIDs(c.Timeline)

@@ -21,6 +21,7 @@ func GoAwayNeverRises() Check {
 		Name:     "the last stream IDs of one connection's GOAWAYs",
 		Expected: "none is higher than one before it",
 		Floors:   []Floor{enough},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			several := 0
@@ -63,6 +64,7 @@ func AboveLastUnprocessed() Check {
 		Name:     "streams above the last stream ID of their connection's GOAWAYs",
 		Expected: "none was answered, and no backend's ledger has one",
 		Floors:   []Floor{enough, aboveIt},
+		Needs:    []Evidence{Ledger},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)
@@ -125,6 +127,7 @@ func BelowLastCompletes() Check {
 		Expected: "each ends with its whole answer",
 		Likely:   earlyEnd,
 		Floors:   []Floor{enough},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			begun := begunIDs(c.Timeline)

@@ -44,6 +44,7 @@ func zeroFailed(path flow.Path, way string, floorAttempts int, own ...Floor) Che
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",
 		Likely:   earlyEnd,
 		Floors:   []Floor{attemptsFloor, newConns, reusedConns},
+		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			l := g.losses(c, path, newConns, reusedConns)
@@ -127,6 +128,7 @@ func NothingTwice() Check {
 		Name:     "the ledger against the clients",
 		Expected: "by the backends' own ledger every request that a client saw answered was begun and ended whole, none that is not idempotent was done twice, and there is none that no client sent",
 		Floors:   []Floor{begunFloor},
+		Needs:    []Evidence{Ledger},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			r := Reconcile(c.Timeline)

@@ -32,6 +32,9 @@ type Stream struct {
 	// says that it wants AAAA records instead of A.
 	Query string `json:"query,omitempty"`
 	IPv6  bool   `json:"ipv6,omitempty"`
+	// Pages are asked for in turn, where who answers does not speak the words of load/work; nil:
+	// it does.
+	Pages []Page `json:"pages,omitempty"`
 	// CA are the certificates that a server's must come from, PEM, and
 	// ServerName the name that it must be for: the protocols in TLS only.
 	CA         string `json:"ca,omitempty"`
@@ -48,6 +51,13 @@ type Stream struct {
 	Timeout time.Duration `json:"timeout"`
 	// Seed makes the client's phase random and yet repeatable.
 	Seed uint64 `json:"seed"`
+}
+
+// Page is what is asked for by GET, and the status of a good answer.
+type Page struct {
+	// Path begins with a slash, and may have a query.
+	Path   string `json:"path"`
+	Status int    `json:"status"`
 }
 
 // Generator runs a stream. Samples go to emit in the order in which they

@@ -79,5 +79,8 @@ func (c Config) unbroken(f spec.Fault) string {
 	return ""
 }
 
-// speaksHTTP1 says whether what is tested takes HTTP/1.1: the reference does.
-func (c Config) speaksHTTP1() bool { return c.System == nil || c.System.Claims(spec.HTTP1) }
+// pressed says whether what is tested takes the closed-loop load: it is of HTTP/1.1, and speaks the
+// words of load/work, as the reference does.
+func (c Config) pressed() bool {
+	return c.System == nil || c.System.Claims(spec.HTTP1) && c.System.App == nil
+}

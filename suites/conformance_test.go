@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Say = func(format string, args ...any) { fmt.Printf("lastcall: "+format+"\n", args...) }
-	cfg.Planned = func(plan []behaviour.Scenario, takes time.Duration) {
+	cfg.Planned = func(_ string, plan []behaviour.Scenario, takes time.Duration) {
 		cfg.Say("%d recordings, about %s; the report goes to %s", len(plan), takes.Round(5*time.Second), cfg.Out)
 	}
 	// Ctrl-C has to find the cluster removed also before Ginkgo listens.

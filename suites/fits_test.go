@@ -16,19 +16,15 @@ import (
 // carrying is a cluster that carries all that a system claims, and records nothing.
 type carrying struct {
 	behaviour.Stage
-	sys  *system.System // nil: the reference
-	gate *system.System // the reference's
+	stack behaviour.Stack
 }
 
 func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
-	sys := c.sys
-	if sys == nil && b.Topology.Role == system.Gateway {
-		sys = c.gate
-	}
-	if skip := cluster.Lacks(b, c.sys, true, true); skip.Why != "" || sys == nil {
+	sys := c.stack.Subject(b.Topology)
+	if skip := cluster.Lacks(b, c.stack.Tested(), true, true); skip.Why != "" || !sys.Named && !sys.Gateway() {
 		return b, skip
 	}
-	return behaviour.Fit(b, sys)
+	return behaviour.Fit(b, sys.System)
 }
 
 // TestRecordingsFitTheMachine: on two cores no recording takes more than the share of them
@@ -52,7 +48,11 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			price := behaviour.OnCluster
 			price.Share, price.Standing = tc.most/float64(runtime.NumCPU()), 0
-			stage := carrying{sys: tc.sys, gate: gateway}
+			stack, err := behaviour.NewStack(tc.sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stage := carrying{stack: stack}
 			r, err := behaviour.NewRecorder(behaviour.Config{
 				Stage: stage, Price: price, Selected: behaviour.Catalogue(),
 				How: behaviour.How{Press: behaviour.Pressing{HTTP1: true, Cores: 2}},

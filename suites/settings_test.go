@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 		Strict: true, Labels: []string{"core", "pod"}, Out: "o",
 	}
 	ignored := cmpopts.IgnoreFields(Config{}, "Planned", "Progress", "Say")
-	if d := cmp.Diff(want, got, ignored); d != "" {
+	if d := cmp.Diff(want, got, ignored, cmpopts.IgnoreUnexported(Config{})); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if got, err = told(t, []string{"-lastcall.stage=host", "-lastcall.lag=1s", "-lastcall.system=../systems/reference-gateway.yaml"}, nil); err != nil {

@@ -105,21 +105,33 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	case err != nil:
 		return nil, &UsageError{err}
 	case built != "":
-		return compiled{s, built}, nil
+		return compiled{hosted{s}, built}, nil
 	}
-	return s, nil
+	return hosted{s}, nil
+}
+
+// hosted is this host as a stage.
+type hosted struct{ *host.Stage }
+
+// View implements viewer.
+func (h hosted) View(cfg Config) (behaviour.Stage, error) {
+	logs, err := filepath.Abs(filepath.Join(cfg.Out, logsDir))
+	if err != nil {
+		return nil, err
+	}
+	return h.Stage.View(cfg.System, logs, filepath.Join(cfg.Out, systemDir))
 }
 
 // compiled is a host stage whose agent was compiled for it, and goes with it.
 type compiled struct {
-	behaviour.Stage
+	hosted
 
 	agent string
 }
 
 // Close implements behaviour.Stage.
 func (c compiled) Close(ctx context.Context) (*v1alpha1.Egress, error) {
-	egress, err := c.Stage.Close(ctx)
+	egress, err := c.hosted.Close(ctx)
 	return egress, errors.Join(err, os.Remove(c.agent))
 }
 
@@ -234,12 +246,9 @@ type kindStage struct {
 }
 
 func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
-	if sys := cfg.System; sys != nil {
-		switch {
-		case sys.Cluster == nil:
+	for _, sys := range cfg.tested() {
+		if sys.Cluster == nil {
 			return nil, &UsageError{fmt.Errorf("system %s has no cluster part: say which manifests install it (cluster.manifests), or use --stage host", sys.Metadata.Name)}
-		case !slices.Contains(sys.Roles, system.Gateway):
-			return nil, &UsageError{fmt.Errorf("system %s is no gateway, and this version tests no other system in a cluster: use stage host", sys.Metadata.Name)}
 		}
 	}
 	s := &kindStage{keep: cfg.Keep, provider: kind.ProviderFor(kindConfig(cfg)), captures: map[string]*egress.Capture{}}
@@ -254,9 +263,9 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		return nil, &UsageError{err}
 	}
 	// What can go wrong without a cluster goes wrong before there is one.
-	if cfg.System != nil {
-		if err := kind.HasImages(ctx, cfg.System.Cluster.Images); err != nil {
-			return nil, &UsageError{fmt.Errorf("cluster.images of system %s: %w", cfg.System.Metadata.Name, err)}
+	for _, sys := range cfg.tested() {
+		if err := kind.HasImages(ctx, sys.Cluster.Images); err != nil {
+			return nil, &UsageError{fmt.Errorf("cluster.images of system %s: %w", sys.Metadata.Name, err)}
 		}
 	}
 	image, err := buildAgent(ctx)
@@ -293,8 +302,8 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err := s.cluster.LoadArchive(ctx, image.Archive); err != nil {
 		return nil, err
 	}
-	if cfg.System != nil {
-		for _, ref := range cfg.System.Cluster.Images {
+	for _, sys := range cfg.tested() {
+		for _, ref := range sys.Cluster.Images {
 			cfg.Say("loading the image %s", ref)
 			if err := s.cluster.LoadImage(ctx, ref); err != nil {
 				return nil, err
@@ -359,9 +368,31 @@ func (s *kindStage) watch(ctx context.Context) (err error) {
 	return nil
 }
 
-// Describe adds what only the cluster's maker knows.
+// View implements viewer.
+func (s *kindStage) View(cfg Config) (behaviour.Stage, error) {
+	v, err := s.Stage.View(cfg.System, filepath.Join(cfg.Out, systemDir))
+	return kindView{v, s}, err
+}
+
+// kindView is a cluster of ours as another system's recordings have it.
+type kindView struct {
+	*cluster.Stage
+	of *kindStage
+}
+
+// Describe implements behaviour.Stage.
+func (v kindView) Describe(ctx context.Context) (v1alpha1.Environment, error) {
+	return v.of.describe(ctx, v.Stage)
+}
+
+// Describe implements behaviour.Stage.
 func (s *kindStage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
-	env, err := s.Stage.Describe(ctx)
+	return s.describe(ctx, s.Stage)
+}
+
+// describe adds to what a view of the cluster says what only its maker knows.
+func (s *kindStage) describe(ctx context.Context, view *cluster.Stage) (v1alpha1.Environment, error) {
+	env, err := view.Describe(ctx)
 	if err != nil {
 		return env, err
 	}

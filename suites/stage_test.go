@@ -44,16 +44,10 @@ func TestSystemsRefusedInACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, err := systems.App()
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Cluster = gate.Cluster
 	bare := *gate
 	bare.Cluster = nil
 	for want, cfg := range map[string]Config{
 		"has no cluster part":     {Stage: StageKind, System: &bare},
-		"is no gateway":           {Stage: StageKind, System: app},
 		"on stages host and kind": {Stage: StageCluster, System: gate},
 	} {
 		_, err := OpenStage(t.Context(), cfg.withDefaults())

@@ -91,11 +91,22 @@ type Config struct {
 	Out string
 	// Implementation is what is tested; the zero value is the reference.
 	Implementation v1alpha1.Implementation
-	// Planned, Progress and Say tell people what goes on. Planned is called once,
-	// when the stage has said what it can carry.
-	Planned  func(plan []behaviour.Scenario, takes time.Duration)
+	// Planned, Progress and Say tell people what goes on. Planned is called once for each
+	// report, when the stage has said what it can carry; dir is the report's.
+	Planned  func(dir string, plan []behaviour.Scenario, takes time.Duration)
 	Progress func(behaviour.Progress)
 	Say      func(format string, args ...any)
+
+	// beside are all systems of the run, where it tests several.
+	beside []*system.System
+}
+
+// tested are the systems that the run tests; none: the reference.
+func (c Config) tested() []*system.System {
+	if c.beside == nil && c.System != nil {
+		return []*system.System{c.System}
+	}
+	return c.beside
 }
 
 // UsageError is bad input or an environment that can't run the suite: nothing
@@ -281,9 +292,73 @@ type quietT struct{}
 
 func (*quietT) Fail() {}
 
+// ExecuteEach carries out a run that tests several systems, side by side on one stage, each with a
+// report of its own in a folder of cfg.Out that has its name. The reports are in the order of the
+// systems; nil: there is none of that one, and the error says why.
+func ExecuteEach(ctx context.Context, cfg Config, tested []*system.System) ([]*v1alpha1.ConformanceReport, error) {
+	return executeEach(ctx, &quietT{}, cfg, tested, OpenStage, true)
+}
+
 func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Opener, quiet bool) (*v1alpha1.ConformanceReport, error) {
-	cfg = cfg.withDefaults()
-	selected, fault, err := cfg.validate()
+	reports, err := executeEach(ctx, t, cfg, nil, open, quiet)
+	if len(reports) == 0 {
+		return nil, err
+	}
+	return reports[0], err
+}
+
+// subject is one system's share of a run.
+type subject struct {
+	cfg      Config
+	selected []behaviour.Behaviour
+	fault    spec.Fault
+}
+
+// subjects are those of a run that tests some systems; none: the one of cfg.
+func subjects(cfg Config, tested []*system.System) ([]subject, error) {
+	all := []Config{cfg}
+	if len(tested) > 0 {
+		all = nil
+		for _, sys := range tested {
+			one := cfg
+			one.System, one.Out, one.beside = sys, filepath.Join(cfg.Out, sys.Metadata.Name), tested
+			all = append(all, one)
+		}
+	}
+	var out []subject
+	var bugs []error
+	for i, c := range all {
+		c = c.withDefaults()
+		selected, fault, err := c.validate()
+		if err != nil && len(all) > 1 {
+			err = fmt.Errorf("system %s: %w", c.System.Metadata.Name, err)
+		}
+		same := func(o Config) bool { return o.System != nil && o.System.Metadata.Name == c.System.Metadata.Name }
+		if len(all) > 1 && slices.ContainsFunc(all[:i], same) {
+			err = errors.Join(err, fmt.Errorf("two systems are called %s: each has a folder of that name", c.System.Metadata.Name))
+		}
+		if len(all) > 1 && c.Matrix != behaviour.NoMatrix {
+			err = errors.Join(err, errors.New("a matrix tests the suite, and no system"))
+		}
+		bugs = append(bugs, err)
+		out = append(out, subject{cfg: c, selected: selected, fault: fault})
+	}
+	if err := errors.Join(bugs...); err != nil {
+		return nil, &UsageError{err}
+	}
+	return out, nil
+}
+
+// how says in which way a subject's behaviours are recorded.
+func (s subject) how() behaviour.How {
+	return behaviour.How{
+		Fault: s.fault, Isolate: s.cfg.Isolate, Matrix: s.cfg.Matrix,
+		Press: behaviour.Pressing{HTTP1: s.cfg.pressed(), Cores: runtime.NumCPU()},
+	}
+}
+
+func executeEach(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, tested []*system.System, open Opener, quiet bool) ([]*v1alpha1.ConformanceReport, error) {
+	all, err := subjects(cfg, tested)
 	if err != nil {
 		return nil, err
 	}
@@ -295,23 +370,22 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 		ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
 		return nil, &UsageError{errors.New(why)}
 	}
-	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
-		return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
-	}
-	how := behaviour.How{
-		Fault: fault, Isolate: cfg.Isolate, Matrix: cfg.Matrix,
-		Press: behaviour.Pressing{HTTP1: cfg.speaksHTTP1(), Cores: runtime.NumCPU()},
+	for _, s := range all {
+		if err := os.MkdirAll(s.cfg.Out, 0o755); err != nil {
+			return nil, &UsageError{fmt.Errorf("the report's directory: %w", err)}
+		}
 	}
 	if cfg.Matrix != behaviour.NoMatrix {
 		// It says nothing of a system, so it has no specs.
-		recorder, err := record(ctx, cfg, selected, how, open)
+		recorders, err := record(ctx, all, open)
 		if err != nil {
 			return nil, err
 		}
-		if err := recorder.Record(ctx); err != nil {
+		if err := recorders[0].Record(ctx); err != nil {
 			return nil, err
 		}
-		return recorder.Finish()
+		report, err := recorders[0].Finish()
+		return []*v1alpha1.ConformanceReport{report}, err
 	}
 	junit := filepath.Join(cfg.Out, JUnitFile)
 	if reporterConfig.JUnitReport == "" {
@@ -335,77 +409,134 @@ func execute(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, open Open
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &session{cfg: cfg, stop: stop}
 	if quiet {
 		// Who runs it without Ginkgo hears of an interrupt too, and ends ctx with a
 		// better reason.
-		s.stop = func(error) {}
+		stop = func(error) {}
 	}
-	s.declare(selected)
+	sessions := make([]*session, len(all))
+	for i, s := range all {
+		sessions[i] = &session{cfg: s.cfg, stop: stop}
+		sessions[i].declare(s.selected, len(all) > 1)
+	}
 	// Ginkgo's own filters (-ginkgo.label-filter, -ginkgo.focus) choose too.
-	selected = chosen(selected, ginkgo.PreviewSpecs("Lastcall", suiteConfig, reporterConfig))
-	if len(selected) == 0 {
+	preview := ginkgo.PreviewSpecs("Lastcall", suiteConfig, reporterConfig)
+	for i := range all {
+		all[i].selected = chosen(all[i].selected, preview)
+	}
+	if len(all[0].selected) == 0 {
 		return nil, errors.Join(&UsageError{errors.New("the filters given to Ginkgo leave no behaviour to run: `lastcall list` shows the labels")}, restore())
 	}
 	if suiteConfig.DryRun {
 		ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
 		return nil, restore()
 	}
-	if s.recorder, err = record(ctx, cfg, selected, how, open); err != nil {
+	recorders, err := record(ctx, all, open)
+	if err != nil {
 		return nil, errors.Join(err, restore())
 	}
-	s.judges = behaviour.NewJudge(s.recorder)
+	for i, r := range recorders {
+		sessions[i].recorder, sessions[i].judges = r, behaviour.NewJudge(r)
+	}
 	var recording sync.WaitGroup
-	recording.Go(func() { s.err = s.recorder.Record(ctx) })
+	var broken []error
+	recording.Go(func() { broken = behaviour.RecordTogether(ctx, recorders...) })
 	ginkgo.RunSpecs(t, "Lastcall", suiteConfig, reporterConfig)
 	recording.Wait()
-	if err := errors.Join(s.err, restore()); err != nil {
-		return nil, err
+	reports := make([]*v1alpha1.ConformanceReport, len(all))
+	for i, s := range all {
+		err := broken[i]
+		if err == nil {
+			reports[i], err = behaviour.Finish(s.cfg.Out)
+		}
+		if err != nil && len(all) > 1 {
+			err = fmt.Errorf("system %s: %w", s.cfg.System.Metadata.Name, err)
+		}
+		broken[i] = err
 	}
-	return behaviour.Finish(cfg.Out)
+	return reports, errors.Join(append(broken, restore())...)
 }
 
-// record opens the stage and plans the recording.
-func record(ctx context.Context, cfg Config, selected []behaviour.Behaviour, how behaviour.How, open Opener) (*behaviour.Recorder, error) {
+// record opens the stage, and plans what is recorded of each subject.
+func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recorder, error) {
+	first := &all[0]
 	var cache behaviour.Cache
 	var err error
 	// The diagonal is quick, and always recorded.
-	if how.Matrix == behaviour.Whole {
-		if cache, err = recordings(ctx, cfg); err != nil {
+	if first.cfg.Matrix == behaviour.Whole {
+		if cache, err = recordings(ctx, first.cfg); err != nil {
 			return nil, err
 		}
 	}
 	// Whatever stands under that name may be another cluster than that of the
 	// recordings: each is held against it.
-	carried, err := cfg.carried(selected)
+	carried, err := first.cfg.carried(first.selected)
 	if err != nil {
 		return nil, &UsageError{err}
 	}
-	stage, whole := cache.Whole(behaviour.Plan(carried, how))
-	if !whole || clusterStands(ctx, cfg.Name) {
-		if stage, err = open(ctx, cfg); err != nil {
+	stage, whole := cache.Whole(behaviour.Plan(carried, first.how()))
+	if !whole || clusterStands(ctx, first.cfg.Name) {
+		if stage, err = open(ctx, first.cfg); err != nil {
 			return nil, err
 		}
 	} else {
-		selected = carried // the kept recordings' stage can't say what it lacks
+		first.selected = carried // the kept recordings' stage can't say what it lacks
 	}
+	out := make([]*behaviour.Recorder, 0, len(all))
+	for i, s := range all {
+		on := stage
+		if i > 0 {
+			on, err = viewed(stage, s.cfg)
+		}
+		var r *behaviour.Recorder
+		if err == nil {
+			r, err = plan(s, on, cache)
+		}
+		if err != nil && len(all) > 1 {
+			err = fmt.Errorf("system %s: %w", s.cfg.System.Metadata.Name, err)
+		}
+		if err != nil {
+			_, cerr := stage.Close(context.WithoutCancel(ctx))
+			return nil, errors.Join(err, cerr)
+		}
+		out = append(out, r)
+	}
+	for i, r := range out {
+		if planned := all[i].cfg.Planned; planned != nil {
+			planned(all[i].cfg.Out, r.Plan(), r.Takes())
+		}
+	}
+	return out, nil
+}
+
+// plan makes a subject's recorder, on a stage.
+func plan(s subject, on behaviour.Stage, cache behaviour.Cache) (*behaviour.Recorder, error) {
 	r, err := behaviour.NewRecorder(behaviour.Config{
-		Stage: stage, Dir: cfg.Out, Selected: selected, How: how, Cache: cache, Price: price(cfg.Stage),
-		Here: cfg.Stage != StageCluster, WaitIdle: cfg.WaitIdle,
-		Claims: cfg.Stage == StageHost || cfg.System != nil,
-		Report: skeleton(cfg, how.Fault), Progress: cfg.Progress,
+		Stage: on, Dir: s.cfg.Out, Selected: s.selected, How: s.how(), Cache: cache, Price: price(s.cfg.Stage),
+		Here: s.cfg.Stage != StageCluster, WaitIdle: s.cfg.WaitIdle,
+		Claims: s.cfg.Stage == StageHost || s.cfg.System != nil,
+		Report: skeleton(s.cfg, s.fault), Progress: s.cfg.Progress,
 	})
-	if err == nil {
-		err = showSystem(cfg)
-	}
 	if err != nil {
-		_, cerr := stage.Close(context.WithoutCancel(ctx))
-		return nil, errors.Join(err, cerr)
+		return nil, err
 	}
-	if cfg.Planned != nil {
-		cfg.Planned(r.Plan(), r.Takes())
+	return r, showSystem(s.cfg)
+}
+
+// viewer is a stage on which several systems are tested.
+type viewer interface {
+	// View is the stage as another system's recordings have it. What it made is removed with
+	// the stage.
+	View(cfg Config) (behaviour.Stage, error)
+}
+
+// viewed is a stage as another subject's recordings have it.
+func viewed(stage behaviour.Stage, cfg Config) (behaviour.Stage, error) {
+	v, ok := stage.(viewer)
+	if !ok {
+		return nil, fmt.Errorf("stage %s takes one system", cfg.Stage)
 	}
-	return r, nil
+	return v.View(cfg)
 }
 
 // price is what recording takes on a stage.
@@ -484,16 +615,19 @@ type session struct {
 	recorder *behaviour.Recorder
 	judges   *behaviour.Judge
 	stop     func(why error) // the recording
-	err      error
 }
 
 // specTimeout bounds a spec, which waits for all recordings before its own.
 const specTimeout = 3 * time.Hour
 
 // declare makes one spec for each behaviour. A spec waits until its scenario
-// was recorded, and judges.
-func (s *session) declare(selected []behaviour.Behaviour) {
-	ginkgo.Describe("lastcall", func() {
+// was recorded, and judges. named: its system is one of several.
+func (s *session) declare(selected []behaviour.Behaviour, named bool) {
+	name := "lastcall"
+	if named {
+		name = s.cfg.System.Metadata.Name
+	}
+	ginkgo.Describe(name, func() {
 		for _, b := range selected {
 			ginkgo.It(b.ID+": "+b.Title, labels(b, s.cfg.Stage), ginkgo.SpecTimeout(specTimeout), func(ctx ginkgo.SpecContext) {
 				s.judge(ctx, b)

@@ -96,20 +96,20 @@ func TestSystemBesideTheReport(t *testing.T) {
 	sys := inGo()
 	sys.Host.Env = map[string]string{"TOKEN": "hush"}
 	cfg := Config{Stage: StageHost, System: sys, Out: t.TempDir(), Behaviours: []string{"pod.inflight-completes"}}.withDefaults()
-	selected, _, err := cfg.validate()
+	all, err := subjects(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stands := func(context.Context, Config) (behaviour.Stage, error) { return idle{}, nil }
 	fails := func(context.Context, Config) (behaviour.Stage, error) { return nil, errors.New("no program") }
 	file := filepath.Join(cfg.Out, "system", "system.yaml")
-	if _, err := record(t.Context(), cfg, selected, behaviour.How{}, fails); err == nil {
+	if _, err := record(t.Context(), all, fails); err == nil {
 		t.Fatal("a stage that fails")
 	}
 	if _, err := os.Stat(filepath.Dir(file)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what failed before it began leaves something: %v", err)
 	}
-	if _, err := record(t.Context(), cfg, selected, behaviour.How{}, stands); err != nil {
+	if _, err := record(t.Context(), all, stands); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)

@@ -27,13 +27,13 @@ func actions() cli.Actions {
 	}
 }
 
-func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+func execute(ctx context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceReport, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("this executable, which is its own agent: %w", err)
 	}
-	return suites.Execute(ctx, suites.Config{
-		System: r.System, Agent: []string{self, system.AgentCommand},
+	cfg := suites.Config{
+		Agent: []string{self, system.AgentCommand},
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,
@@ -42,7 +42,15 @@ func execute(ctx context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport
 		Planned:  r.Planned,
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },
-	})
+	}
+	if len(r.Systems) > 1 {
+		return suites.ExecuteEach(ctx, cfg, r.Systems)
+	}
+	if len(r.Systems) == 1 {
+		cfg.System = r.Systems[0]
+	}
+	report, err := suites.Execute(ctx, cfg)
+	return []*v1alpha1.ConformanceReport{report}, err
 }
 
 func cleanup(ctx context.Context) ([]string, error) {

@@ -466,6 +466,7 @@ func TestStreamsArriveWhole(t *testing.T) {
 			Flow: flow.Flow{Path: flow.Headless, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup, Takes: 3 * time.Second, Delay: 20 * time.Millisecond}, Rate: 12.5,
 		},
 		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1, CA: "PEM", ServerName: "a.test", From: "127.9.8.0/28",
+		Pages: []load.Page{{Path: "/", Status: 200}, {Path: "/new", Status: 201}},
 	}
 	// So that a field that is added is not forgotten here.
 	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile), reflect.ValueOf(sent.Profile.Flow)} {
@@ -480,7 +481,7 @@ func TestStreamsArriveWhole(t *testing.T) {
 	}
 	a.gen.mu.Lock()
 	defer a.gen.mu.Unlock()
-	if len(a.gen.started) != 1 || a.gen.started[0] != sent {
+	if len(a.gen.started) != 1 || !reflect.DeepEqual(a.gen.started[0], sent) {
 		t.Errorf("arrived: %+v, sent %+v", a.gen.started, sent)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -34,11 +35,23 @@ type form struct {
 	bytes  int64         // of the body: the answer's, or the upload's; of a call messages
 	paced  time.Duration // of an upload's pieces
 	head   string        // the HTTP/1.1 request without its ID
+	page   *load.Page    // nil: who answers speaks the words of load/work
 }
 
 // healthz is what a load balancer asks a health check node port for. No path
 // of kube-proxy's has a meaning of its own.
 const healthz = "/healthz"
+
+// newPage is the form of a request for a page.
+func newPage(s load.Stream, host string, p load.Page) (form, error) {
+	u, err := url.ParseRequestURI(p.Path)
+	if err != nil {
+		return form{}, fmt.Errorf("page %q: %w", p.Path, err)
+	}
+	f := form{method: http.MethodGet, page: &p, url: &url.URL{Scheme: "http", Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}}
+	f.say(s, "")
+	return f, nil
+}
 
 func newForm(s load.Stream, host string) form {
 	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}}
@@ -76,16 +89,20 @@ func newForm(s load.Stream, host string) form {
 	case flow.Check:
 		f.url.Path = healthz
 	}
+	f.say(s, more)
+	return f
+}
+
+// say composes the header of the request; more are fields besides.
+func (f *form) say(s load.Stream, more string) {
 	if inTLS(s.Profile.Protocol) {
 		// The name that the certificate is for: who routes by either, or
 		// compares them, must find one.
-		_, port, _ := net.SplitHostPort(host)
-		host = net.JoinHostPort(s.ServerName, port)
-		f.url.Scheme, f.url.Host = "https", host
+		_, port, _ := net.SplitHostPort(f.url.Host)
+		f.url.Scheme, f.url.Host = "https", net.JoinHostPort(s.ServerName, port)
 	}
-	f.head = f.method + " " + f.url.RequestURI() + " HTTP/1.1\r\nHost: " + host +
+	f.head = f.method + " " + f.url.RequestURI() + " HTTP/1.1\r\nHost: " + f.url.Host +
 		"\r\nUser-Agent: " + userAgent + "\r\n" + more
-	return f
 }
 
 // job asks the backend for an answer.
@@ -98,6 +115,7 @@ const posted flow.Op = "posted"
 type attempt struct {
 	timeline.Sample
 	stream *stream
+	page   *form    // the stream's page that it asks for; nil: its form
 	second *attempt // that was sent behind this one, before its answer
 	posted bool     // it is the second, and another request than the first
 }
@@ -113,6 +131,9 @@ func (a *attempt) op() flow.Op {
 func (a *attempt) form() *form {
 	if a.posted {
 		return &a.stream.behind
+	}
+	if a.page != nil {
+		return a.page
 	}
 	return &a.stream.form
 }
@@ -163,8 +184,11 @@ var errShort = fmt.Errorf("the connection ended within the body: %w", io.ErrUnex
 func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	a.Phase = timeline.PhaseBody
 	a.Status = resp.StatusCode
-	a.answeredBy(resp.Header.Get(work.HeaderPod), resp.Header.Get(work.HeaderPeer))
-	if resp.StatusCode != http.StatusOK {
+	page := a.form().page
+	if page == nil {
+		a.answeredBy(resp.Header.Get(work.HeaderPod), resp.Header.Get(work.HeaderPeer))
+	}
+	if good := a.form().good(); resp.StatusCode != good {
 		a.fail(timeline.Status, errors.New(resp.Status))
 		_, err := rest(resp)
 		if err == nil {
@@ -174,12 +198,16 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		return err
 	}
 	var wrong, err error
-	switch a.op() {
-	case flow.Unary, flow.ServerStream, flow.Bidi:
+	switch op := a.op(); {
+	case page != nil:
+		// Its length is the only promise that there is, and who reads the body holds it to that.
+		a.Got, err = io.Copy(io.Discard, resp.Body)
+		a.Want = max(0, resp.ContentLength)
+	case slices.Contains(calls, op):
 		return a.called(resp)
-	case flow.Check:
+	case op == flow.Check:
 		a.Got, err = rest(resp)
-	case flow.Upload, flow.Post, flow.Continue, posted:
+	case slices.Contains(bodies, op):
 		a.Want = a.form().bytes
 		wrong, err = a.acknowledged(resp.Body)
 	default:
@@ -206,6 +234,20 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		a.End = timeline.Monotonic()
 	}
 	return nil
+}
+
+// calls are the operations of gRPC, and bodies those whose request has a body that is acknowledged.
+var (
+	calls  = []flow.Op{flow.Unary, flow.ServerStream, flow.Bidi}
+	bodies = []flow.Op{flow.Upload, flow.Post, flow.Continue, posted}
+)
+
+// good is the status of a good answer.
+func (f *form) good() int {
+	if f.page != nil {
+		return f.page.Status
+	}
+	return http.StatusOK
 }
 
 // rest reads a body of no interest to its end.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -54,6 +55,9 @@ var shapes = []shape{
 	{flow.Check, []flow.Protocol{flow.HTTP1}, newConns, false},
 }
 
+// paged are the operations that may ask for pages: GETs, and a connection on which nothing is said.
+var paged = []flow.Op{flow.Get, flow.Slow, flow.Idle, flow.HalfHeader, flow.Belated, flow.Ahead, flow.Mute}
+
 // check says what is wrong with a stream, all of it, and reads its address.
 func check(s load.Stream) (netip.AddrPort, error) {
 	var errs []error
@@ -88,6 +92,14 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	}
 	if p.Conns == flow.Shared && !isH2(p.Protocol) {
 		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, overH2)
+	}
+	if len(s.Pages) > 0 && !slices.Contains(paged, p.Op) {
+		bad("op %q of pages: want one of %q", p.Op, paged)
+	}
+	for _, page := range s.Pages {
+		if u, err := url.ParseRequestURI(page.Path); err != nil || u.Path == "" || page.Path[0] != '/' || page.Status < 200 || page.Status > 299 {
+			bad("page %q with status %d: want a path and a status from 200 to 299", page.Path, page.Status)
+		}
 	}
 	if p.Op == flow.Lookup {
 		if _, err := newInquiry(s); err != nil {

@@ -59,7 +59,7 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaderField: func(string, []string) { c.tap.begin(&p) },
 	})
-	f := &a.stream.form
+	f := a.form()
 	req := &http.Request{
 		Method: f.method, URL: f.url, Host: f.url.Host,
 		Header: http.Header{work.HeaderID: {a.ID}, "User-Agent": {userAgent}},

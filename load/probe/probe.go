@@ -109,6 +109,13 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
 	st.form = newForm(s, st.dest)
+	for _, p := range s.Pages {
+		page, err := newPage(s, st.dest, p)
+		if err != nil {
+			return nil, err
+		}
+		st.pages = append(st.pages, page)
+	}
 	st.most = mostOf(s.Profile.Rate, st.budget())
 	if s.Profile.Op == flow.AheadPost {
 		s.Profile.Op = posted
@@ -143,6 +150,7 @@ type stream struct {
 	// flow.AheadPost asks for besides.
 	inquiry *inquiry
 	behind  form
+	pages   []form      // that are asked for in turn instead of form; none: form is
 	tls     *tls.Config // nil: in plaintext
 
 	ctx    context.Context // ends: everything is killed
@@ -284,6 +292,9 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 			Due:    due,
 			Start:  timeline.Monotonic(),
 		},
+	}
+	if n := int64(len(s.pages)); n > 0 {
+		a.page = &s.pages[seq%n]
 	}
 	a.Saturated = a.Start-a.Due > s.Tolerance
 	ctx, cancel := context.WithTimeout(s.ctx, s.budget())

@@ -24,22 +24,24 @@ type admission struct {
 
 	mu      sync.Mutex
 	waiting []Scenario
+	of      []int // of which recorder each is that waits
 	begun   int
 	lanes   lanes
 	told    bool // that they wait
 }
 
-// admitted is a scenario that may begin: the nth of its run.
+// admitted is a scenario that may begin: the nth of all, and of which recorder it is.
 type admitted struct {
 	Scenario
 	nth   int
+	of    int
 	takes lane
 }
 
-func newAdmission(p Price, fault spec.Fault, plan []Scenario, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
+func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
 	return &admission{
 		price: p, fault: fault, room: room, changed: make(chan struct{}, 1),
-		waiting: slices.Clone(plan), lanes: lanes{cores: cores, free: cores},
+		waiting: slices.Clone(plan), of: slices.Clone(of), lanes: lanes{cores: cores, free: cores},
 	}
 }
 
@@ -53,10 +55,10 @@ func (a *admission) next() (admitted, bool) {
 	if i < 0 {
 		return admitted{}, false
 	}
-	s := a.waiting[i]
-	a.waiting = slices.Delete(a.waiting, i, i+1)
+	s, of := a.waiting[i], a.of[i]
+	a.waiting, a.of = slices.Delete(a.waiting, i, i+1), slices.Delete(a.of, i, i+1)
 	a.begun++
-	x := admitted{Scenario: s, nth: a.begun, takes: a.price.takes(s)}
+	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s)}
 	if alone(s, a.fault) {
 		x.takes = lane{a.lanes.cores, a.lanes.cores}
 	}
@@ -81,12 +83,21 @@ func (a *admission) change(how func()) {
 	}
 }
 
-// stop gives up what has not begun.
-func (a *admission) stop() []Scenario {
+// stop gives up what has not begun of a recorder's.
+func (a *admission) stop(of int) []admitted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := a.waiting
-	a.waiting = nil
+	var out []admitted
+	var waiting []Scenario
+	var owners []int
+	for i, s := range a.waiting {
+		if a.of[i] == of {
+			out = append(out, admitted{Scenario: s, of: of})
+		} else {
+			waiting, owners = append(waiting, s), append(owners, a.of[i])
+		}
+	}
+	a.waiting, a.of = waiting, owners
 	return out
 }
 

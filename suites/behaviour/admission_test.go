@@ -28,7 +28,7 @@ func planned() []Scenario {
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roomy := true
-		a := newAdmission(oneCore(), "", planned(), 1, func(Scenario, float64, time.Time) bool { return roomy })
+		a := newAdmission(oneCore(), "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return roomy })
 		running := map[string]admitted{}
 		begins := func(when, name string) {
 			t.Helper()
@@ -88,7 +88,7 @@ func TestAdmission(t *testing.T) {
 func TestAdmissionStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := planned()[1:]
-		a := newAdmission(oneCore(), "", plan, 1, func(Scenario, float64, time.Time) bool { return false })
+		a := newAdmission(oneCore(), "", plan, make([]int, len(plan)), 1, func(Scenario, float64, time.Time) bool { return false })
 		first, ok := a.next()
 		if !ok || first.Name != "a" {
 			t.Fatalf("what is alone needs no room: %q", first.Name)
@@ -107,7 +107,7 @@ func TestAdmissionStarves(t *testing.T) {
 		if _, _, _, yes := a.starved(); yes {
 			t.Error("it is told twice")
 		}
-		if left := a.stop(); len(left) != 3 || a.waits() || a.over() {
+		if left := a.stop(0); len(left) != 3 || a.waits() || a.over() {
 			t.Errorf("%d were given up", len(left))
 		}
 		a.ended(first)
@@ -121,7 +121,7 @@ func TestAdmissionStarves(t *testing.T) {
 func TestAdmissionIsNotStarvedByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := planned()[1:3]
-		a := newAdmission(oneCore(), "", plan, 1, func(Scenario, float64, time.Time) bool { return true })
+		a := newAdmission(oneCore(), "", plan, make([]int, len(plan)), 1, func(Scenario, float64, time.Time) bool { return true })
 		if x, ok := a.next(); !ok || x.Name != "a" {
 			t.Fatal(x.Name)
 		}

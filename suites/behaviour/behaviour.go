@@ -57,8 +57,13 @@ type Behaviour struct {
 	// generator may miss its schedule by a third of it.
 	Resolution time.Duration
 
+	// AppsToo: what it says of a gateway holds for an app that clients reach themselves.
+	AppsToo bool
+
 	// fitted: its traffic is not the catalogue's any more.
 	fitted bool
+	// asks is what the app is asked for, where that is not made for this suite.
+	asks *system.Paths
 }
 
 // Carry is the behaviour with other traffic than the catalogue's.

@@ -48,10 +48,12 @@ func (r recording) describe() v1alpha1.Scenario {
 	out.FailedSteps, out.KilledForMemory = r.failedSteps(), r.killedForMemory()
 	out.Connections = connections(r.scene.Timeline, out.Terminations)
 	out.Streams = describeStreams(slices.Concat(r.scene.Timeline.Samples, r.scene.Unsent))
-	rec := assertions.Reconcile(r.scene.Timeline)
-	out.Ledger = &v1alpha1.Ledger{
-		Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
-		Unmatched: len(rec.Unaccounted) + len(rec.Strange), Agrees: rec.Agrees(),
+	if !r.scene.Plain {
+		rec := assertions.Reconcile(r.scene.Timeline)
+		out.Ledger = &v1alpha1.Ledger{
+			Begun: rec.Begun, Done: rec.Done, Lost: len(rec.Lost), Duplicated: len(rec.Duplicated),
+			Unmatched: len(rec.Unaccounted) + len(rec.Strange), Agrees: rec.Agrees(),
+		}
 	}
 	out.Pressure = r.describePressure()
 	return out

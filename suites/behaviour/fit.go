@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
@@ -24,7 +25,22 @@ func Fit(b Behaviour, sys *system.System) (Behaviour, Skip) {
 	if why := unfit(b, sys); why != "" {
 		return b, Because(spec.Uncarried, why)
 	}
+	if why := assertions.Undecided(b.Checks, Subject{System: sys}.Shows); why != "" {
+		return b, Because(spec.Uncarried, why)
+	}
 	return fit(b, sys), Skip{}
+}
+
+// asked are the operations that an app is asked for that has paths of its own.
+var asked = []flow.Op{flow.Get, flow.Idle, flow.HalfHeader, flow.Belated, flow.Mute}
+
+// carries says whether an app that has paths of its own can be asked for a flow. Without requests
+// that last nobody could show that a client on kept connections would see a death.
+func carries(app *system.Paths, p load.Profile) bool {
+	if app == nil {
+		return true
+	}
+	return asksToLast(p) && app.Slow != "" || slices.Contains(asked, p.Op) && (p.Conns == flow.New || app.Slow != "")
 }
 
 // unfit says why a vendor's system can't be put to a behaviour.
@@ -43,7 +59,7 @@ func unfit(b Behaviour, sys *system.System) string {
 
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
-	if r := b.Topology.Role; r != "" && !slices.Contains(sys.Roles, r) {
+	if r := b.Topology.Role; r != "" && !slices.Contains(sys.Roles, r) && !(b.AppsToo && slices.Contains(sys.Roles, system.App)) {
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it passes requests on to backends, write roles: [%s]", r, sys.Metadata.Name, r))
 	}
 	return Skip{}
@@ -85,8 +101,8 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	var rates [][2]float64 // of traffic, by the version that is asked for
 	ends := !b.Topology.Behind
 	for _, p := range b.Traffic {
-		asked := p.Protocol
-		if p.Protocol = instead(sys, asked, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" {
+		wanted := p.Protocol
+		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) {
 			continue
 		}
 		if ends && !sys.Reference() {
@@ -109,10 +125,11 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// What is asked for with TLS and without is asked once where they are one; and
 		// as much in all in one version as it would be in two.
-		of := &rates[i][version(asked)-1]
+		of := &rates[i][version(wanted)-1]
 		*of = max(*of, p.Rate)
 		traffic[i].Rate = rates[i][0] + rates[i][1]
 	}
+	b.asks = sys.App
 	if !ends {
 		return b.Carry(traffic)
 	}

@@ -128,7 +128,7 @@ func TestLookSays(t *testing.T) {
 	}
 	var said []string
 	r := &Recorder{cfg: Config{Progress: func(p Progress) { said = append(said, p.Step) }}}
-	r.run.Plan = []Scenario{{Cost: 0.7}}
+	r.run.Plan, r.beside = []Scenario{{Cost: 0.7}}, []*Recorder{r}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r.look(ctx)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -128,6 +129,8 @@ type Recorder struct {
 	stolen stolen
 
 	giveUp context.CancelCauseFunc
+	// beside are the recorders that record together with this one, itself among them.
+	beside []*Recorder
 
 	mu    sync.Mutex
 	begun map[string]time.Time
@@ -157,6 +160,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 		return nil, fmt.Errorf("the catalogue is broken: %w", err)
 	}
 	r := &Recorder{cfg: cfg, done: map[string]chan struct{}{}, begun: map[string]time.Time{}, ended: map[string]bool{}}
+	r.beside = []*Recorder{r}
 	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]Skip{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
@@ -222,50 +226,7 @@ func (r *Recorder) Done(id string) <-chan struct{} {
 
 // Record records all scenarios, and returns what broke the run as a whole.
 // What was recorded stays in the report's directory whatever happens.
-func (r *Recorder) Record(ctx context.Context) error {
-	start := time.Now()
-	env, err := r.begin(ctx)
-	if err != nil {
-		// Who waits for a recording hears that there is none.
-		for _, done := range r.done {
-			close(done)
-		}
-		_, cerr := r.closeStage(ctx)
-		return errors.Join(err, cerr)
-	}
-	if r.cfg.Here {
-		r.look(ctx)
-	}
-	env.Load = &v1alpha1.Load{Begin: loadAverage()}
-	_, stolenBefore, allBefore := cpuTime()
-	watching, unwatch := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() { r.stolen.watch(watching) })
-	recording, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	r.giveUp = giveUp
-	r.recordAll(recording)
-	unwatch()
-	watch.Wait()
-	r.say("", "removing what the run made", 0, 0, 0)
-	egress, err := r.closeStage(ctx)
-	if why := context.Cause(recording); errors.Is(why, ErrDown) {
-		return errors.Join(why, err)
-	}
-	r.run.Report.Egress = egress
-	if err != nil {
-		r.run.Report.Errors = append(r.run.Report.Errors, err.Error())
-	}
-	if ctx.Err() != nil {
-		r.run.Report.Errors = append(r.run.Report.Errors, fmt.Sprintf("the run ended early: %v", context.Cause(ctx)))
-	}
-	env.Load.End = loadAverage()
-	_, stolen, all := cpuTime()
-	env.Load.Stolen = portion(stolen-stolenBefore, all-allBefore)
-	r.run.Report.Environment = env
-	r.run.Report.Metadata.Took = v1alpha1.Duration(time.Since(start))
-	return r.save()
-}
+func (r *Recorder) Record(ctx context.Context) error { return RecordTogether(ctx, r)[0] }
 
 // begin makes the report's directory, and says there where the run takes place.
 func (r *Recorder) begin(ctx context.Context) (env v1alpha1.Environment, err error) {
@@ -291,51 +252,6 @@ func (r *Recorder) closeStage(ctx context.Context) (*v1alpha1.Egress, error) {
 
 func (r *Recorder) save() error {
 	return writeJSON(filepath.Join(r.cfg.Dir, runFile), r.run)
-}
-
-// alone says whether a scenario of a run shares the cluster with no other: the control,
-// which is first, and what other scenarios would feel.
-func alone(s Scenario, fault spec.Fault) bool {
-	return s.calibrates(fault) || s.Disrupt.NodeWide()
-}
-
-// recordAll records all scenarios, in the order and as many side by side as admission has it.
-func (r *Recorder) recordAll(ctx context.Context) {
-	var wg sync.WaitGroup
-	a := newAdmission(r.cfg.Price, r.cfg.How.Fault, r.run.Plan, r.run.Cores, r.room)
-	for {
-		if ctx.Err() != nil {
-			for _, s := range a.stop() {
-				close(r.done[s.Name])
-			}
-		}
-		// Behind the stop: where nothing runs any more, nothing would tell that it is over.
-		if a.over() {
-			break
-		}
-		if x, ok := a.next(); ok {
-			wg.Go(func() {
-				defer a.ended(x)
-				up := sync.OnceFunc(func() { a.stands(x) })
-				defer up()
-				r.recordUntilProven(ctx, x.Scenario, x.nth, up)
-				close(r.done[x.Name])
-			})
-			continue
-		}
-		var again <-chan time.Time
-		if r.cfg.Price.Measured && a.waits() {
-			again = time.After(stolenEvery)
-		}
-		select {
-		case <-a.changed:
-		case <-again:
-			if running, left, begun, yes := a.starved(); yes {
-				r.say("", fmt.Sprintf("the machine has no time for more beside the %d that run: %d to come", running, left), begun, 0, 0)
-			}
-		}
-	}
-	wg.Wait()
 }
 
 // lane is what a scenario takes of the machine while it goes up, and when it stands, in
@@ -521,6 +437,11 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 		meta.Lines = rec.Lines()
 	}()
 	sink := newSink(rec, s.Fault)
+	if s.Asks != nil {
+		sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+			"what": assertions.MarkPlain, "lasts": strconv.FormatBool(s.Asks.Slow != ""),
+		}})
+	}
 	say := func(step string) {
 		samples, failed := sink.Counts()
 		r.say(s.Name, step, n, samples, failed)
@@ -623,27 +544,41 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	if r.cfg.Progress == nil {
 		return
 	}
-	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: len(r.run.Plan), Left: r.left(time.Now()), Samples: samples, Failed: failed})
+	all := 0
+	for _, one := range r.beside {
+		all += len(one.run.Plan)
+	}
+	if len(r.beside) > 1 && scenario != "" {
+		scenario = r.cfg.Report.Settings.System + " " + scenario
+	}
+	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: all, Left: left(r.beside, time.Now()), Samples: samples, Failed: failed})
 }
 
-// left is about how long the run still takes: what is predicted of its rest, and, once
-// that is more than was predicted of all, as much longer as it took by then.
-func (r *Recorder) left(now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(r.run.Plan), func(s Scenario) bool { return r.ended[s.Name] })
-	left := r.cfg.Price.remaining(rest, func(s Scenario) time.Duration {
-		if at, begun := r.begun[s.Name]; begun {
-			return now.Sub(at)
-		}
-		return 0
-	})
+// left is about how long some runs that are recorded together still take: what is predicted of
+// their rest, and, once that is more than was predicted of all, as much longer as it took by then.
+func left(together []*Recorder, now time.Time) time.Duration {
+	var all, rest []Scenario
+	var gone []time.Duration // of each of the rest
 	took := time.Duration(0) // since the first recording began
-	for _, at := range r.begun {
-		took = max(took, now.Sub(at))
+	for _, r := range together {
+		r.mu.Lock()
+		for _, s := range r.run.Plan {
+			since := time.Duration(0)
+			if at, begun := r.begun[s.Name]; begun {
+				since = now.Sub(at)
+			}
+			took = max(took, since)
+			if !r.ended[s.Name] {
+				rest, gone = append(rest, s), append(gone, since)
+			}
+		}
+		r.mu.Unlock()
+		all = append(all, r.run.Plan...)
 	}
-	if all := r.cfg.Price.predict(r.run.Plan); took > all {
-		left = time.Duration(float64(left) * float64(took) / float64(all))
+	price := together[0].cfg.Price
+	left := price.remaining(rest, gone)
+	if predicted := price.predict(all); took > predicted {
+		left = time.Duration(float64(left) * float64(took) / float64(predicted))
 	}
 	return left
 }

@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,8 @@ type Scenario struct {
 	// "pressure" was a rate, and is not read.)
 	Pressure   *Pressure `json:"closedLoop,omitempty"`
 	Behaviours []string  `json:"behaviours"`
+	// Asks is what the app is asked for, where that is not made for this suite.
+	Asks *system.Paths `json:"asks,omitempty"`
 	// Fitted is the traffic of a behaviour, by its ID, where the stage carried
 	// another than the catalogue's.
 	Fitted map[string][]load.Profile `json:"fitted,omitempty"`
@@ -79,11 +82,31 @@ func (s Scenario) Stream(p load.Profile, target, addr, place string) load.Stream
 	// A hash never fails to be written to.
 	_, _ = h.Write([]byte(place + name.String()))
 	return load.Stream{
-		Name: name, Profile: p, Addr: addr, Timeout: attemptTimeout,
+		Name: name, Profile: p, Addr: addr, Timeout: attemptTimeout, Pages: pages(s.Asks, p),
 		// A third of the resolution (design, rule 3).
 		Tolerance: s.Resolution / 3, Seed: h.Sum64(),
 	}
 }
+
+// pages are what a flow asks an app for that has paths of its own.
+func pages(of *system.Paths, p load.Profile) []load.Page {
+	if of == nil {
+		return nil
+	}
+	if asksToLast(p) {
+		// Its template was tried when the file was read.
+		path, _ := of.Lasting(p.Takes)
+		return []load.Page{{Path: path, Status: http.StatusOK}}
+	}
+	var out []load.Page
+	for _, g := range of.Get {
+		out = append(out, load.Page{Path: g.Path, Status: g.Good()})
+	}
+	return out
+}
+
+// asksToLast says whether a flow's requests are those that take a while to be answered.
+func asksToLast(p load.Profile) bool { return p.Op == flow.Slow || p.Op == flow.Ahead }
 
 // Fold folds behaviours into scenarios, in the order in which they are best
 // recorded. With isolate each behaviour is recorded apart.
@@ -131,6 +154,9 @@ func (s *Scenario) join(b Behaviour) {
 	s.Traffic = union(s.Traffic, b.Traffic)
 	if b.fitted {
 		s.fit(b)
+	}
+	if b.asks != nil {
+		s.Asks = b.asks
 	}
 }
 

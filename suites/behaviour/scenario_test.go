@@ -227,7 +227,7 @@ func TestLeft(t *testing.T) {
 		for _, name := range c.ended {
 			r.ended[name] = true
 		}
-		if got := r.left(began.Add(c.after)); got.Round(time.Millisecond) != c.want.Round(time.Millisecond) {
+		if got := left([]*Recorder{r}, began.Add(c.after)); got.Round(time.Millisecond) != c.want.Round(time.Millisecond) {
 			t.Errorf("%s: %v left, want %v", c.name, got, c.want)
 		}
 	}

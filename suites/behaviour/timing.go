@@ -92,15 +92,15 @@ func (p Price) order(plan []Scenario) {
 // predict is about how long recording the scenarios of a plan takes: what runs alone,
 // and then what runs side by side.
 func (p Price) predict(plan []Scenario) time.Duration {
-	return p.remaining(plan, func(Scenario) time.Duration { return 0 })
+	return p.remaining(plan, make([]time.Duration, len(plan)))
 }
 
-// remaining is predict for scenarios of which some are under way already, for so long.
-func (p Price) remaining(plan []Scenario, gone func(Scenario) time.Duration) time.Duration {
+// remaining is predict for scenarios of which some are under way already, each for so long.
+func (p Price) remaining(plan []Scenario, gone []time.Duration) time.Duration {
 	var apart, longest time.Duration
 	var work float64 // in core seconds
-	for _, s := range plan {
-		d := max(0, p.Estimate(s)-gone(s))
+	for i, s := range plan {
+		d := max(0, p.Estimate(s)-gone[i])
 		if s.Control || s.Disrupt.NodeWide() {
 			apart += d
 			continue

@@ -44,7 +44,7 @@ type ground struct {
 	scenario behaviour.Scenario
 	sink     *behaviour.Sink
 	port     int32
-	system   *system.System // what stands before backends; nil: nothing does
+	system   behaviour.Subject
 
 	probe    *agent
 	scout    *agent
@@ -64,7 +64,7 @@ type ground struct {
 
 	mu      sync.Mutex
 	targets []deploy.Instance
-	peers   []system.Backend  // the backends of system, by their Services
+	peers   []system.Backend  // a gateway's backends, by their Services
 	loaded  bool              // the load runs
 	killed  map[string]string // pods of ours that were killed for memory, and how
 }
@@ -94,7 +94,7 @@ func (g *ground) open(ctx context.Context) error {
 	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
-	if g.system != nil {
+	if !echoes(g.system) {
 		if err := g.install(ctx); err != nil {
 			return err
 		}

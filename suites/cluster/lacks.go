@@ -48,8 +48,10 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it sends SIGTERM again while a drain goes on, and nobody sees whether a preStop hook of the manifest began that, before any SIGTERM: use --stage host"
 	case b.Disrupt.Midway == disrupt.ControlPlaneOutage:
 		return "it is held to the times of the suite's reference app: run it without --system"
-	case b.Disrupt.Kind == disrupt.NodeShutdown:
+	case b.Disrupt.Kind == disrupt.NodeShutdown && slices.Contains(sys.Roles, system.Gateway):
 		return "it shuts a node down, which would end the backends there too: run it without --system"
+	case b.Disrupt.Kind == disrupt.NodeShutdown:
+		return "it shuts a node down, which this version does with the suite's reference app only: run it without --system"
 	case b.Disrupt.Kind == disrupt.DrainCall:
 		return "it needs a liveness probe that looks each second, as the suite's reference app has one, and the manifest has its own: run it without --system"
 	case t.Budget > 0:

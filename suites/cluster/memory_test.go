@@ -15,6 +15,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // A pod of ours is told from one of what is tested: the app's own, where that is tested.
@@ -26,20 +27,20 @@ func TestOwnKill(t *testing.T) {
 	}
 	const oom = timeline.ReasonOOMKilled
 	for name, tc := range map[string]struct {
-		sys  *system.System
+		role system.Role
 		e    timeline.Event
 		want string
 	}{
-		"the probe":                        {nil, ended("probe", oom, "512Mi"), "it was killed for memory, at its limit of 512Mi (container c of pod probe)"},
-		"the scout, without a limit":       {nil, ended("scout", oom, ""), "it was killed for memory, and its container has no limit (container c of pod scout)"},
-		"the probe, by somebody":           {nil, ended("probe", "Error", ""), ""},
-		"the reference app":                {nil, ended("echo-abc-x", oom, "512Mi"), ""},
-		"a backend":                        {&system.System{}, ended("backend-abc-x", oom, "512Mi"), "it was killed for memory, at its limit of 512Mi (container c of pod backend-abc-x)"},
-		"a gateway":                        {&system.System{}, ended("gateway-abc-x", oom, "128Mi"), ""},
-		"what is said of it is no end":     {nil, timeline.Event{Kind: timeline.PodSeen, Name: "probe"}, ""},
-		"a pod of nobody's with that name": {nil, ended("backend-abc-x", oom, "512Mi"), ""},
+		"the probe":                        {system.App, ended("probe", oom, "512Mi"), "it was killed for memory, at its limit of 512Mi (container c of pod probe)"},
+		"the scout, without a limit":       {system.App, ended("scout", oom, ""), "it was killed for memory, and its container has no limit (container c of pod scout)"},
+		"the probe, by somebody":           {system.App, ended("probe", "Error", ""), ""},
+		"the reference app":                {system.App, ended("echo-abc-x", oom, "512Mi"), ""},
+		"a backend":                        {system.Gateway, ended("backend-abc-x", oom, "512Mi"), "it was killed for memory, at its limit of 512Mi (container c of pod backend-abc-x)"},
+		"a gateway":                        {system.Gateway, ended("gateway-abc-x", oom, "128Mi"), ""},
+		"what is said of it is no end":     {system.App, timeline.Event{Kind: timeline.PodSeen, Name: "probe"}, ""},
+		"a pod of nobody's with that name": {system.App, ended("backend-abc-x", oom, "512Mi"), ""},
 	} {
-		g := &ground{system: tc.sys}
+		g := &ground{system: behaviour.Subject{System: &system.System{Roles: []system.Role{tc.role}}}}
 		if got := g.ownKill(tc.e); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}

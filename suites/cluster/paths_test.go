@@ -50,7 +50,7 @@ func taking(t *testing.T, paths []flow.Path, more ...runtime.Object) *ground {
 			},
 		})
 	}
-	g.stage = &Stage{cs: fake.NewClientset(objects...)}
+	g.stage = &Stage{shared: &shared{cs: fake.NewClientset(objects...)}}
 	return g
 }
 

@@ -32,7 +32,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
-	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // Budgets of the stage. None is normative.
@@ -89,16 +88,23 @@ type Config struct {
 	Rendered string
 }
 
-// Stage is an open stage. It implements behaviour.Stage.
+// Stage is an open stage, as the recordings of what is tested have it. It implements
+// behaviour.Stage.
 type Stage struct {
-	cfg    Config
+	*shared
+	cfg   Config
+	stack behaviour.Stack
+	name  string // that of the system, where it is one of several; part of namespaces' names
+}
+
+// shared is what all views of a stage have together.
+type shared struct {
 	cs     kubernetes.Interface
 	auth   *control.Authority
 	client control.Credentials
 	server control.Credentials
 	router *router
-	gate   *system.System // the reference's
-	shared deploy.Scope
+	system deploy.Scope // of what all scenarios share
 	// backstage are the witnesses by node, or the one collector under "".
 	backstage map[string]*agent
 	collector string // where echo pods send their ledger; "" on ours
@@ -124,8 +130,8 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("a client for the cluster: %w", err)
 	}
-	s := &Stage{cfg: cfg, cs: cs, router: newRouter(), backstage: map[string]*agent{}}
-	if s.gate, err = systems.Gateway(); err != nil {
+	s := &Stage{cfg: cfg, shared: &shared{cs: cs, router: newRouter(), backstage: map[string]*agent{}}}
+	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
 	if s.auth, err = control.NewAuthority(); err != nil {
@@ -141,7 +147,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 		return nil, err
 	}
 	s.look(ctx)
-	s.shared = s.scope("system")
+	s.system = s.scope("system")
 	defer func() {
 		if err != nil {
 			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
@@ -154,16 +160,28 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Ours {
 		level = deploy.Privileged
 	}
-	if err := s.shared.Open(ctx, cs, level); err != nil {
+	if err := s.system.Open(ctx, cs, level); err != nil {
 		return nil, err
 	}
-	if err := s.credentials(ctx, s.shared); err != nil {
+	if err := s.credentials(ctx, s.system); err != nil {
 		return nil, err
 	}
 	if cfg.Ours {
 		return s, s.openWitnesses(ctx)
 	}
 	return s, s.openCollector(ctx)
+}
+
+// View is the stage as the recordings of another system have it, which are rendered into a
+// folder. What it made goes with the stage.
+func (s *Stage) View(sys *system.System, rendered string) (*Stage, error) {
+	stack, err := behaviour.NewStack(sys)
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.System, cfg.Rendered = sys, rendered
+	return &Stage{shared: s.shared, cfg: cfg, stack: stack, name: sys.Metadata.Name}, nil
 }
 
 func (s *Stage) scope(name string) deploy.Scope {
@@ -198,10 +216,10 @@ func (s *Stage) openWitnesses(ctx context.Context) error {
 		return fmt.Errorf("the nodes: %w", err)
 	}
 	w := deploy.Witness{Name: witnessName, Port: witnessPort, Ledger: s.ledger(), Credentials: secretName}
-	if err := deploy.Create(ctx, s.cs, s.shared.DaemonSet(w)); err != nil {
+	if err := deploy.Create(ctx, s.cs, s.system.DaemonSet(w)); err != nil {
 		return err
 	}
-	up, err := s.shared.Ready(ctx, s.cs, witnessName, len(nodes.Items), upBudget)
+	up, err := s.system.Ready(ctx, s.cs, witnessName, len(nodes.Items), upBudget)
 	if err != nil {
 		return err
 	}
@@ -216,7 +234,7 @@ func (s *Stage) openWitnesses(ctx context.Context) error {
 // meet follows the witness of a node.
 func (s *Stage) meet(ctx context.Context, i deploy.Instance, emit func(timeline.Record, time.Duration)) error {
 	addr := net.JoinHostPort(i.NodeIPs[0], strconv.Itoa(witnessPort))
-	at := types.NamespacedName{Namespace: s.shared.Namespace, Name: i.Name}
+	at := types.NamespacedName{Namespace: s.system.Namespace, Name: i.Name}
 	a, err := s.follow(ctx, "witness on "+i.Node, at, addr, nil, emit, func(r timeline.Record) {
 		if !s.shut(i.Node) {
 			s.router.all(r)
@@ -259,7 +277,7 @@ func (s *Stage) rejoin(ctx context.Context) error {
 		delete(s.backstage, node)
 	}
 	told := s.router.pods()
-	up, err := s.shared.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
+	up, err := s.system.Ready(ctx, s.cs, witnessName, len(s.backstage)+1, upBudget)
 	if err != nil {
 		return fmt.Errorf("the witness of %s, which was shut down: %w", node, err)
 	}
@@ -279,20 +297,20 @@ func (s *Stage) rejoin(ctx context.Context) error {
 
 func (s *Stage) openCollector(ctx context.Context) error {
 	k := deploy.Collector{Name: collectorName, Credentials: secretName}
-	if err := deploy.Create(ctx, s.cs, s.shared.CollectorPod(k), s.shared.CollectorService(k)); err != nil {
+	if err := deploy.Create(ctx, s.cs, s.system.CollectorPod(k), s.system.CollectorService(k)); err != nil {
 		return err
 	}
-	up, err := s.shared.Ready(ctx, s.cs, collectorName, 1, upBudget)
+	up, err := s.system.Ready(ctx, s.cs, collectorName, 1, upBudget)
 	if err != nil {
 		return err
 	}
-	svc, err := s.cs.CoreV1().Services(s.shared.Namespace).Get(ctx, collectorName, metav1.GetOptions{})
+	svc, err := s.cs.CoreV1().Services(s.system.Namespace).Get(ctx, collectorName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("the collector's Service: %w", err)
 	}
 	s.collector = net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.CollectPort))
-	addr, dial := s.reach(s.shared.Namespace, up[0], 0)
-	at := types.NamespacedName{Namespace: s.shared.Namespace, Name: up[0].Name}
+	addr, dial := s.reach(s.system.Namespace, up[0], 0)
+	at := types.NamespacedName{Namespace: s.system.Namespace, Name: up[0].Name}
 	a, err := s.follow(ctx, "collector", at, addr, dial, s.router.emit, s.router.all)
 	if err != nil {
 		return err
@@ -352,21 +370,15 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	skip := s.lack(b)
-	sys := s.system(b.Topology)
-	if skip.Why != "" || sys == nil {
+	sys := s.stack.Subject(b.Topology)
+	if skip.Why != "" || echoes(sys) {
 		return b, skip
 	}
-	return behaviour.Fit(b, sys)
+	return behaviour.Fit(b, sys.System)
 }
 
-// system is what stands in front of the backends that a scenario asks; nil: the reference
-// app is asked itself.
-func (s *Stage) system(t behaviour.Topology) *system.System {
-	if s.cfg.System == nil && t.Role == system.Gateway {
-		return s.gate
-	}
-	return s.cfg.System
-}
+// echoes says whether a subject is the reference app, which no manifest installs.
+func echoes(s behaviour.Subject) bool { return !s.Named && !s.Gateway() }
 
 // lack says why the stage can't carry a behaviour; it is zero if it can.
 func (s *Stage) lack(b behaviour.Behaviour) behaviour.Skip {
@@ -457,9 +469,19 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	n := s.opened
 	s.mu.Unlock()
 	g := &ground{
-		stage: s, scope: s.scope(sc.Name), scenario: sc, sink: sink, port: probePorts + 2*int32(n), system: s.system(sc.Topology),
+		stage: s, scope: s.scope(s.namespace(sc)), scenario: sc, sink: sink, port: probePorts + 2*int32(n), system: s.stack.Subject(sc.Topology),
 	}
 	return g, g.open(ctx)
+}
+
+// namespace is the end of the name of a scenario's namespace: a name of its own among all systems.
+func (s *Stage) namespace(sc behaviour.Scenario) string {
+	const most = 63 - len("lastcall-123456-") - 1 // what a namespace's name may have (RFC 1123)
+	name := s.name
+	if room := most - len(sc.Name); len(name) > room {
+		name = strings.TrimRight(name[:room], "-")
+	}
+	return strings.TrimRight(sc.Name+"-"+name, "-")
 }
 
 // Dead are the addresses of pods that were deleted in front of the suite's

@@ -87,10 +87,17 @@ func (s subject) nodePort(svc *corev1.Service, p flow.Protocol) int32 {
 	return 0
 }
 
-// install puts a system up before its backends.
+// install puts a system up, a gateway before its backends.
 func (g *ground) install(ctx context.Context) error {
 	back := g.backend()
-	peers, err := g.serve(ctx, back)
+	var peers []system.Backend
+	var err error
+	if g.system.Gateway() {
+		if peers, err = g.serve(ctx, back); err != nil {
+			return err
+		}
+	}
+	all, err := g.everyAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,7 +109,7 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sys, place := g.system, g.place(peers)
+	sys, place := g.system, g.place(peers, all)
 	config, err := sys.RenderFiles(place)
 	if to := g.stage.cfg.Rendered; err == nil && to != "" {
 		err = system.WriteFiles(filepath.Join(to, g.scenario.Name), config, 0o644)
@@ -111,11 +118,16 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	objects := g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)
-	if err := deploy.Create(ctx, g.stage.cs, append(objects, g.workload(back))...); err != nil {
+	if g.system.Gateway() {
+		objects = append(objects, g.workload(back))
+	}
+	if err := deploy.Create(ctx, g.stage.cs, objects...); err != nil {
 		return err
 	}
-	if _, err := g.scope.Ready(ctx, g.stage.cs, back.Name, back.Replicas, upBudget); err != nil {
-		return fmt.Errorf("the backends: %w", err)
+	if g.system.Gateway() {
+		if _, err := g.scope.Ready(ctx, g.stage.cs, back.Name, back.Replicas, upBudget); err != nil {
+			return fmt.Errorf("the backends: %w", err)
+		}
 	}
 	manifests, ended, err := sys.RenderManifests(place)
 	if err != nil {
@@ -153,7 +165,12 @@ func (g *ground) install(ctx context.Context) error {
 	}
 	g.subject.ended = disrupt.Workload{Kind: disrupt.Deployment, Name: made.Deployment.Name}
 	g.subject.component, g.subject.container = gateName, made.Container.Name
-	g.fronts.expect(made.Deployment.Name)
+	if g.gates() {
+		g.fronts.expect(made.Deployment.Name)
+		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+			"what": assertions.MarkFront, "deployment": made.Deployment.Name,
+		}})
+	}
 	g.tellSubject(made)
 	return g.scope.Install(ctx, g.stage.cfg.Rest, what, made)
 }
@@ -226,13 +243,22 @@ func (g *ground) tellAddress(e timeline.Event) {
 	}
 }
 
-// place is where the system's pods stand.
-func (g *ground) place(peers []system.Backend) system.Place {
-	t, sys := g.scenario.Topology, g.system
-	all := "0.0.0.0"
-	if strings.Contains(peers[0].Address, ":") {
-		all = "::"
+// everyAddress is what a pod listens at to be reached at all of its addresses, by the family of
+// the cluster's Services.
+func (g *ground) everyAddress(ctx context.Context) (string, error) {
+	api, err := g.stage.cs.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("the family of the cluster's Services: %w", err)
 	}
+	if strings.Contains(api.Spec.ClusterIP, ":") {
+		return "::", nil
+	}
+	return "0.0.0.0", nil
+}
+
+// place is where the system's pods stand, which listen at an address.
+func (g *ground) place(peers []system.Backend, all string) system.Place {
+	t, sys := g.scenario.Topology, g.system
 	p := sys.InPod(system.Place{
 		Name: sys.Metadata.Name, Namespace: g.scope.Namespace, Address: all, ServerName: serverName, Backends: peers,
 		MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
@@ -251,9 +277,6 @@ func (g *ground) place(peers []system.Backend) system.Place {
 // tellSubject tells which container is the one that everything is about, and the
 // times that its manifest has.
 func (g *ground) tellSubject(made deploy.Installed) {
-	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-		"what": assertions.MarkFront, "deployment": made.Deployment.Name,
-	}})
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "deployment": made.Deployment.Name, "container": made.Container.Name,
 	}})
@@ -317,12 +340,12 @@ func (g *ground) reached(s timeline.Sample) string {
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool { return g.system != nil && !g.scenario.Topology.Behind }
+func (g *ground) gates() bool { return g.system.Gateway() && !g.scenario.Topology.Behind }
 
 // looks is what a scout asks for on a path.
 func (g *ground) looks(path flow.Path) load.Profile {
 	p := load.Profile{Flow: flow.Flow{Path: path, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}
-	if g.system == nil {
+	if echoes(g.system) {
 		return p
 	}
 	for _, t := range g.scenario.Traffic {

@@ -49,7 +49,7 @@ type ground struct {
 	stage    *Stage
 	scenario behaviour.Scenario
 	sink     *behaviour.Sink
-	subject  *system.System
+	subject  behaviour.Subject
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -86,18 +86,18 @@ func (g *ground) open(ctx context.Context) error {
 
 	t := g.scenario.Topology
 	cfg := host.Config{
-		System: g.subject, Issue: g.stage.issue, Replicas: t.Replicas, Addresses: g.stage.addresses,
-		Dir: dir, Logs: logs, Startup: startup, Lag: g.stage.cfg.Lag, Tells: g.stage.cfg.System == nil, Emit: g.event,
+		System: g.subject.System, Issue: g.stage.issue, Replicas: t.Replicas, Addresses: g.stage.addresses,
+		Dir: dir, Logs: logs, Startup: startup, Lag: g.stage.cfg.Lag, Tells: !g.subject.Named, Emit: g.event,
 		Place: system.Place{
 			CA: g.stage.cert.caFile, ServerName: serverName, Agent: g.stage.cfg.Agent, Ledger: g.ledger,
 			MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
-			Fault: string(g.faultOf(g.subject)),
+			Fault: string(g.faultOf(g.subject.System)),
 		},
 	}
 	if g.subject.Successor == system.InPlace {
 		cfg.Vacated = g.vacated
 	}
-	if to := g.stage.cfg.Rendered; to != "" && g.stage.cfg.System != nil {
+	if to := g.stage.cfg.Rendered; to != "" && g.subject.Named {
 		cfg.Rendered = filepath.Join(to, g.scenario.Name)
 	}
 	switch {
@@ -106,9 +106,10 @@ func (g *ground) open(ctx context.Context) error {
 	case g.gates():
 		err = g.openBefore(ctx, cfg)
 	default:
-		if g.stage.cfg.System == nil {
+		if !g.subject.Named {
 			cfg.Issue = nil // the reference app asks for nothing in TLS, unless it is a backend
 		}
+		cfg.Chosen = g.chose(timeline.ByService)
 		g.fleet, err = host.Open(ctx, g.own(cfg))
 		err = g.theirs(err)
 	}
@@ -121,7 +122,7 @@ func (g *ground) open(ctx context.Context) error {
 
 // own is a fleet with the grace period of a vendor's system, where it is one.
 func (g *ground) own(cfg host.Config) host.Config {
-	if sys := g.stage.cfg.System; sys != nil && !sys.Reference() {
+	if g.subject.Named && !g.subject.Reference() {
 		cfg.Place.Grace = 0
 	}
 	return cfg
@@ -131,9 +132,9 @@ func (g *ground) own(cfg host.Config) host.Config {
 func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) {
 	back := ended.Place
 	back.MinDrain, back.Unready, back.Timeout, back.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
-	back.Fault = string(g.faultOf(g.stage.app))
+	back.Fault = string(g.faultOf(g.stage.stack.App()))
 	g.stands, err = host.Open(ctx, host.Config{
-		System: g.stage.app, Issue: g.stage.issue, Place: back, Replicas: backends, Addresses: ended.Addresses,
+		System: g.stage.stack.App(), Issue: g.stage.issue, Place: back, Replicas: backends, Addresses: ended.Addresses,
 		Dir: filepath.Join(ended.Dir, "backends"), Logs: ended.Logs, Lag: time.Millisecond, Tells: true, Emit: g.backstage,
 	})
 	if err != nil {
@@ -148,7 +149,7 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 
 // theirs says of an error that the subject did not come up, where that is a vendor's.
 func (g *ground) theirs(err error) error {
-	if !errors.Is(err, host.ErrDown) || g.stage.cfg.System == nil {
+	if !errors.Is(err, host.ErrDown) || !g.subject.Named {
 		return err
 	}
 	return fmt.Errorf("%w: %w (what it wrote: %s)", behaviour.ErrDown, err, filepath.Join(g.stage.cfg.Logs, g.scenario.Name))
@@ -158,13 +159,13 @@ func (g *ground) theirs(err error) error {
 // backends by their addresses, so that those come up again in their places.
 func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) {
 	before := ended
-	app := *g.stage.app
+	app := *g.stage.stack.App()
 	app.Successor = system.InPlace
 	started := *app.Host
 	started.Command = append(slices.Clone(started.Command), "--watch="+behaviour.WatchFor.String())
 	app.Host = &started
 	ended.System, ended.Tells, ended.Rendered = &app, true, ""
-	ended.Place.Fault = string(g.faultOf(g.stage.app))
+	ended.Place.Fault = string(g.faultOf(g.stage.stack.App()))
 	if g.fleet, err = host.Open(ctx, ended); err != nil {
 		return fmt.Errorf("the backends: %w", err)
 	}
@@ -181,9 +182,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool {
-	return slices.Contains(g.subject.Roles, system.Gateway) && !g.scenario.Topology.Behind
-}
+func (g *ground) gates() bool { return g.subject.Gateway() && !g.scenario.Topology.Behind }
 
 // front is what the clients dial.
 func (g *ground) front() *host.Fleet {
@@ -211,7 +210,7 @@ func (g *ground) census(peers []system.Backend) {
 // faultOf is the scenario's fault where it is one of a component's.
 func (g *ground) faultOf(sys *system.System) spec.Fault {
 	f, reference := g.scenario.Fault, sys.Reference() && slices.Contains(sys.Roles, system.Gateway)
-	ours := sys == g.stage.app && fixtures.Has(echo.Faults(), f) || reference && fixtures.Has(gateway.Faults(), f)
+	ours := sys == g.stage.stack.App() && fixtures.Has(echo.Faults(), f) || reference && fixtures.Has(gateway.Faults(), f)
 	if !ours {
 		return ""
 	}
@@ -270,9 +269,9 @@ func (g *ground) backstage(e timeline.Event) {
 }
 
 // chose records to whom connections are given, by whom: behind a gateway an answer names a
-// backend, and what is ended is the gateway.
+// backend, and what is ended is the gateway; and an app that has paths of its own names nobody.
 func (g *ground) chose(by string) func(client net.Addr, uid string) {
-	if !g.gates() {
+	if !g.gates() && g.scenario.Asks == nil {
 		return nil
 	}
 	return func(client net.Addr, uid string) {

@@ -29,7 +29,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
-	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // DefaultLag is how long the stage's service network takes to follow an
@@ -60,15 +59,22 @@ type Config struct {
 	Say func(format string, args ...any)
 }
 
-// Stage is an open stage. It implements behaviour.Stage.
+// Stage is an open stage, as the recordings of what is tested have it. It implements
+// behaviour.Stage.
 type Stage struct {
-	cfg       Config
-	app, gate *system.System // the reference's
+	*shared
+	cfg   Config
+	stack behaviour.Stack
+	dir   string // of its recordings, below that of all
+}
+
+// shared is what all views of a stage have together.
+type shared struct {
 	addresses *host.Addresses
 	authority *control.Authority
 	clients   atomic.Uint32 // ranges of addresses that were given out
-	dir       string
-	lock      *os.File // of dir: it is this run's
+	root      string
+	lock      *os.File // of root: it is this run's
 	cert      certificates
 }
 
@@ -89,11 +95,8 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
-	s := &Stage{cfg: cfg, addresses: host.NewAddresses()}
-	if s.app, err = systems.App(); err != nil {
-		return nil, err
-	}
-	if s.gate, err = systems.Gateway(); err != nil {
+	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses()}}
+	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
 	if cfg.System != nil {
@@ -108,15 +111,32 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.dir, s.lock, err = newFolder(); err != nil {
+	if s.root, s.lock, err = newFolder(); err != nil {
 		return nil, err
 	}
+	s.dir = s.root
 	s.cert = certificates{ca: one.CA, caFile: filepath.Join(s.dir, "ca.crt")}
 	err = errors.Join(os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 	}
 	return s, nil
+}
+
+// View is the stage as the recordings of another system have it, with folders for what its
+// processes write and for its rendered configuration. What it made goes with the stage.
+func (s *Stage) View(sys *system.System, logs, rendered string) (*Stage, error) {
+	if err := runs(sys); err != nil {
+		return nil, err
+	}
+	stack, err := behaviour.NewStack(sys)
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.System, cfg.Logs, cfg.Rendered = sys, logs, rendered
+	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: filepath.Join(s.root, sys.Metadata.Name)}
+	return v, errors.Join(os.MkdirAll(v.dir, 0o755), os.MkdirAll(logs, 0o755))
 }
 
 // sources is a range of loopback addresses that clients dial from: one is not
@@ -148,29 +168,16 @@ func (s *Stage) issue(address string) (cert, key []byte, err error) {
 	return c.Cert, c.Key, err
 }
 
-// subject is the system that a scenario is about: what it ends, or what stands
-// before that.
-func (s *Stage) subject(t behaviour.Topology) *system.System {
-	switch {
-	case s.cfg.System != nil:
-		return s.cfg.System
-	case t.Role == system.Gateway:
-		return s.gate
-	default:
-		return s.app
-	}
-}
-
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	if why := Lacks(b); why != "" {
 		return b, behaviour.Because(spec.Uncarried, why)
 	}
 	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
-	sys := s.subject(b.Topology)
-	if s.cfg.System != nil {
+	sys := s.stack.Subject(b.Topology)
+	if sys.Named {
 		// Who is of another role need not hear of features.
-		if skip := behaviour.OfAnotherRole(b, sys); skip.Why != "" {
+		if skip := behaviour.OfAnotherRole(b, sys.System); skip.Why != "" {
 			return b, skip
 		}
 	}
@@ -182,11 +189,11 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 			return b, behaviour.Because(spec.Unclaimed, why)
 		}
 	}
-	if s.cfg.System == nil {
+	if !sys.Named {
 		b.Topology = s.quick(b)
 		return b, behaviour.Skip{}
 	}
-	return behaviour.Fit(b, sys)
+	return behaviour.Fit(b, sys.System)
 }
 
 // Lacks says what a behaviour takes that no host has; "" for nothing.
@@ -291,7 +298,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	if f := sc.Fault; f != "" && !s.has(f) {
 		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
 	}
-	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.subject(sc.Topology)}
+	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
 	return g, g.open(ctx)
 }
 
@@ -305,9 +312,9 @@ func (s *Stage) has(f spec.Fault) bool {
 
 // Close removes what the stage made, and ends what the processes of the run left behind.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
-	left, err := endBelow(context.WithoutCancel(ctx), s.dir)
+	left, err := endBelow(context.WithoutCancel(ctx), s.root)
 	for _, l := range left {
 		s.cfg.Say("%v was left behind by what the run started: it was ended", l)
 	}
-	return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
+	return nil, errors.Join(err, os.RemoveAll(s.root), s.lock.Close())
 }

@@ -46,7 +46,7 @@ func TestFitTimes(t *testing.T) {
 		"ours":   {ours, behaviour.GatedShort.Deadline, long.Takes},
 		"theirs": {theirs, 20 * time.Second, long.Takes + 20*time.Second - behaviour.GatedShort.Deadline},
 	} {
-		b, skip := (&Stage{cfg: Config{System: c.sys}}).Fit(short)
+		b, skip := stageOf(t, c.sys).Fit(short)
 		if skip.Why != "" || b.Topology.Deadline != c.deadline || b.Traffic[0].Takes != c.takes {
 			t.Errorf("%s: %q, %s, %s", name, skip.Why, b.Topology.Deadline, b.Traffic[0].Takes)
 		}
@@ -78,7 +78,7 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 		sys.Drain.MinDrain, sys.Drain.Timeout = system.Duration(c.min), system.DrainTimeout(c.out)
 		p := asked
 		p.Path, p.Op = c.path, c.op
-		b, skip := (&Stage{cfg: Config{System: &sys}}).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})
+		b, skip := stageOf(t, &sys).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{p}})
 		if skip.Why != "" || b.Traffic[0].Takes != c.takes || b.Traffic[0].Rate != c.rate {
 			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, skip.Why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
 		}
@@ -86,16 +86,26 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice, Traffic: []load.Profile{asked}}
 	sys := *vendors(t)
 	sys.Terminate = []system.Step{{Signal: "TERM"}}
-	if b, skip := (&Stage{cfg: Config{System: &sys}}).Fit(twice); skip.Why != "" || b.Traffic[0].Takes != asked.Takes {
+	if b, skip := stageOf(t, &sys).Fit(twice); skip.Why != "" || b.Traffic[0].Takes != asked.Takes {
 		t.Errorf("with a second signal midway: %q, %v", skip.Why, b.Traffic)
 	}
+}
+
+// stageOf is a stage that tests a system; nil: the reference. It is not open.
+func stageOf(t *testing.T, sys *system.System) *Stage {
+	t.Helper()
+	stack, err := behaviour.NewStack(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Stage{cfg: Config{System: sys}, stack: stack}
 }
 
 // A vendor's gateway whose times are all the same keeps the recordings apart that
 // are about different clients; and what it does not name it is not asked for.
 func TestFitOfAVendor(t *testing.T) {
 	sys := vendors(t)
-	s := &Stage{cfg: Config{System: sys}}
+	s := stageOf(t, sys)
 	seen := map[behaviour.Topology]string{}
 	for name, of := range map[string]behaviour.Topology{"gated": behaviour.Gated, "idle": behaviour.GatedIdle, "short": behaviour.GatedShort} {
 		b, skip := s.Fit(behaviour.Behaviour{Topology: of, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}})
@@ -109,7 +119,7 @@ func TestFitOfAVendor(t *testing.T) {
 	}
 	bare := *sys
 	bare.Health.LB = nil
-	s = &Stage{cfg: Config{System: &bare}}
+	s = stageOf(t, &bare)
 	if _, skip := s.Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.LBHealth}}); !strings.Contains(skip.Why, "health.lb") || skip.Kind != spec.Unclaimed {
 		t.Errorf("without health.lb: %+v", skip)
 	}
@@ -145,7 +155,7 @@ func judgeFits(t *testing.T, b behaviour.Behaviour, cases map[string]fitted) {
 	for name, tc := range cases {
 		vendor := *sys
 		vendor.Features = tc.features
-		got, skip := (&Stage{cfg: Config{System: &vendor}}).Fit(b)
+		got, skip := stageOf(t, &vendor).Fit(b)
 		if tc.why != "" {
 			if !strings.Contains(skip.Why, tc.why) {
 				t.Errorf("%s: %q, want %q", name, skip.Why, tc.why)
@@ -241,19 +251,19 @@ func TestFitOfAnAppBehind(t *testing.T) {
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: time.Minute}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Unary}, Rate: 3},
 	}}
-	for name, s := range map[string]*Stage{"the reference": {gate: sys}, "a vendor's": {cfg: Config{System: sys}}} {
+	for name, s := range map[string]*Stage{"the reference": stageOf(t, nil), "a vendor's": stageOf(t, sys)} {
 		b, skip := s.Fit(want)
 		if skip.Why != "" || b.Topology != want.Topology || !slices.Equal(b.Traffic, want.Traffic) {
 			t.Errorf("%s: %q, %+v %v", name, skip.Why, b.Topology, b.Traffic)
 		}
 	}
-	b, skip := (&Stage{cfg: Config{System: &bare}}).Fit(want)
+	b, skip := stageOf(t, &bare).Fit(want)
 	if skip.Why != "" || !slices.Equal(b.Traffic, want.Traffic[:1]) {
 		t.Errorf("without HTTP/2: %q %v", skip.Why, b.Traffic)
 	}
 	app := *sys
 	app.Roles = []system.Role{system.App}
-	if _, skip := (&Stage{cfg: Config{System: &app}}).Fit(want); !strings.Contains(skip.Why, "is none") {
+	if _, skip := stageOf(t, &app).Fit(want); !strings.Contains(skip.Why, "is none") {
 		t.Errorf("an app: %q", skip.Why)
 	}
 }

@@ -32,8 +32,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The header is added by one layer (a filter, a plugin), and the layer that owns the socket does not look at it.",
 	Fix:    "Let the layer that owns the connection set the header, and stop reading requests from that instant on.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},

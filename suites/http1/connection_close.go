@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that closes its idle connections at the drain, without having said close on the reply before. A server whose drain begins only after the reply was written.",
 	Fix:    "From the begin of the drain on, add \"Connection: close\" to each reply, and close the connection after it; close idle connections last.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // when the listener goes
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},

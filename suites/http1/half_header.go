@@ -32,8 +32,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "To the server a connection with half a header is idle, so that its drain closes it; to the worker that reads it, it is a request, which is passed on when the rest comes.",
 	Fix:    "Stop reading before you close. What was read to the end of its header is answered; of anything else nothing is passed on.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.HalfHeader, Takes: 3 * time.Second}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Belated, Takes: 3 * time.Second}, Rate: 3},

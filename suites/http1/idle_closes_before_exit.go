@@ -35,8 +35,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The process exits with idle connections open. Or it closes all of them at once at SIGTERM, while clients are writing on some.",
 	Fix:    "Say \"Connection: close\" on the replies of a grace, so that clients let go by themselves; close what is idle for longer than a round trip last.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},

@@ -30,8 +30,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "close(2) right after the last write, with a request or the rest of a body unread in the socket. SO_LINGER with 0.",
 	Fix:    "Close in stages: shut the writing side down, read until the client's FIN or for a bounded time, then close.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},

@@ -32,8 +32,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "Streams that were handed to a worker, or to a backend, before the GOAWAY was made, with the ID taken from somewhere else.",
 	Fix:    "Take the last stream ID at the place that hands streams on, in the same critical section.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},

@@ -33,8 +33,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A drain that closes the connection when GOAWAY was written, or a timer that is shorter than the work.",
 	Fix:    "Keep the connection open until its streams have ended, up to the deadline.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Slow, Takes: 3 * time.Second}, Rate: 6},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Shared, Op: flow.Slow, Takes: 3 * time.Second}, Rate: 4},

@@ -34,8 +34,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The process exits at its deadline, or is killed at the end of its grace period.",
 	Fix:    "Cut what is left a little before the grace period ends: RST_STREAM for each stream, then GOAWAY, then the close.",
 
-	Topology: behaviour.GatedShort,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.GatedShort, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: 12 * time.Second}, Rate: 6},

@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The process exits at SIGTERM; or its HTTP server is closed instead of shut down.",
 	Fix:    "Begin the drain with a GOAWAY on every HTTP/2 connection, and close none before it.",
 
-	Topology:   behaviour.Gated,
+	Topology: behaviour.Gated, AppsToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    usedAndIdle,
 	Checks:     []assertions.Check{assertions.SendsGoAway()},

@@ -33,8 +33,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A server that sends the first one only, and then waits for the client to go; or one that sends both at once.",
 	Fix:    "Send a PING with the first GOAWAY, and the second GOAWAY when it is answered.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: slices.Concat(usedAndIdle, []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
 	}),

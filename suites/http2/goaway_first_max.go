@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A server that sends one GOAWAY with the highest stream it has seen, as net/http, nginx and others do.",
 	Fix:    "Send GOAWAY(2^31-1, NO_ERROR) first, and the real ID at least one round trip later.",
 
-	Topology:   behaviour.Gated,
+	Topology: behaviour.Gated, AppsToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    usedAndIdle,
 	Checks:     []assertions.Check{assertions.FirstGoAwayMax()},

@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A second GOAWAY that is made from the highest stream seen by then, after a first one that did not leave room for it.",
 	Fix:    "Begin with 2^31-1; never send more than was sent before.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 15},

@@ -30,8 +30,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "GOAWAY is sent with the next response only, as Envoy does: a connection that has none waits for it forever.",
 	Fix:    "Send GOAWAY on every connection when the drain begins, whether it is busy or not.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},

@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A server that stops reading at GOAWAY, ignores new streams without saying so, or closes the connection at once.",
 	Fix:    "Serve what comes before the second GOAWAY; refuse what comes after it by its last stream ID, or with REFUSED_STREAM.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
 	},

@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The socket is closed below the TLS layer; the process exits with connections open.",
 	Fix:    "Close the TLS layer first, then the socket, on every connection that is left at the end of the drain.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 15},

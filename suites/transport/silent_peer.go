@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The drain waits for all connections, and knows how to end those with requests only; or the TLS handshake has no timeout of its own.",
 	Fix:    "When the listener is closed, close what has not said a byte; end handshakes that don't come on.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // when the listener goes
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Mute, Takes: 20 * time.Second}, Rate: 2},

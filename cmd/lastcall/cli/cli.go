@@ -22,7 +22,7 @@ const ExitKilled = 130
 
 // Actions are what the commands do to the world.
 type Actions struct {
-	Execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)
+	Execute func(context.Context, RunRequest) ([]*v1alpha1.ConformanceReport, error)
 	Rejudge func(dir string) (*v1alpha1.ConformanceReport, error)
 	Cluster ClusterActions
 }

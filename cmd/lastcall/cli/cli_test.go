@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -37,12 +38,16 @@ func lastcall(t *testing.T, verdict spec.Verdict, args ...string) ran {
 	t.Chdir(t.TempDir())
 	var out ran
 	do := cli.Actions{
-		Execute: func(_ context.Context, r cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+		Execute: func(_ context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceReport, error) {
 			out.request = &r
 			r.Say("bringing the cluster up")
-			r.Planned(behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix}), 0)
+			r.Planned(r.Dir, behaviour.Plan(r.Selected, behaviour.How{Fault: r.Fault, Isolate: r.Isolate, Matrix: r.Matrix}), 0)
 			r.Progress(behaviour.Progress{Scenario: "delete-1", Step: "recording", N: 1, Of: 3, Left: 3 * time.Minute, Samples: 10, Failed: 1})
-			return report(verdict), nil
+			out := []*v1alpha1.ConformanceReport{report(verdict)}
+			for range max(1, len(r.Systems)) - 1 {
+				out = append(out, report(spec.Pass))
+			}
+			return out, nil
 		},
 		Rejudge: func(string) (*v1alpha1.ConformanceReport, error) { return report(verdict), nil },
 		Cluster: cli.ClusterActions{
@@ -143,12 +148,52 @@ func TestRunSelects(t *testing.T) {
 	}
 }
 
+// Several systems have a report each, in a folder of its name, and the worst makes the exit code.
+func TestRunOfSeveralSystems(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string {
+		t.Helper()
+		text, err := system.Starter(name)
+		path := filepath.Join(dir, name+".yaml")
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one, other := file("one"), file("other")
+	for v, want := range map[spec.Verdict]int{spec.Pass: 0, spec.Fail: 1, spec.Inconclusive: 3} {
+		got := lastcall(t, v, "run", "--stage", "host", "--out", "out", "--system", one, "--system", other)
+		if got.code != want || len(got.request.Systems) != 2 || got.request.Systems[1].Metadata.Name != "other" {
+			t.Errorf("%v: exit %d, want %d\n%s", v, got.code, want, got.stderr)
+		}
+		for _, line := range []string{"2 systems", "out/one/report.yaml", "out/other/report.yaml"} {
+			if !strings.Contains(got.stdout, line) {
+				t.Errorf("%v: no %q in\n%s", v, line, got.stdout)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		one + " " + one:               "another one is called one too",
+		one + " --matrix diagonal":    "can't be joined with",
+		one + " --fault no-goaway":    "breaks the suite's own reference",
+		one + " --system nowhere.txt": "nowhere.txt",
+	} {
+		line := "run --stage host --system " + strings.Replace(args, " "+one, " --system "+one, 1)
+		if got := lastcall(t, spec.Pass, strings.Fields(line)...); got.code != 2 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, no %q in\n%s", line, got.code, want, got.stderr)
+		}
+	}
+}
+
 func TestRunStopped(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Chdir(t.TempDir())
 	var stdout, stderr bytes.Buffer
 	code := cli.Run(ctx, []string{"run"}, &stdout, &stderr, cli.Actions{
-		Execute: func(ctx context.Context, _ cli.RunRequest) (*v1alpha1.ConformanceReport, error) {
+		Execute: func(ctx context.Context, _ cli.RunRequest) ([]*v1alpha1.ConformanceReport, error) {
 			cancel(errors.New("stopped by interrupt"))
 			return nil, ctx.Err()
 		},

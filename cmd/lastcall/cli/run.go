@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,8 +50,9 @@ type RunRequest struct {
 	IPFamily   string
 	KubeProxy  string
 	Keep       bool
-	// System is what is tested on stages host and kind; nil: the reference.
-	System *system.System
+	// Systems are what is tested on stages host and kind, each with a report of its own where
+	// they are several (Reports); none: the reference.
+	Systems []*system.System
 
 	// Labels and IDs are as they were given, Selected is what they select.
 	Labels, IDs []string
@@ -67,16 +70,29 @@ type RunRequest struct {
 	Dir     string
 	Profile string
 
-	// Planned is told once what will be recorded, Progress what is recorded, and
-	// Say what is being prepared.
-	Planned  func(plan []behaviour.Scenario, takes time.Duration)
+	// Planned is told once for each report what will be recorded, Progress what is recorded,
+	// and Say what is being prepared.
+	Planned  func(dir string, plan []behaviour.Scenario, takes time.Duration)
 	Progress func(behaviour.Progress)
 	Say      func(string)
 }
 
-func newRun(execute func(context.Context, RunRequest) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
+// reports are the folders of the reports.
+func (r *RunRequest) reports() []string {
+	if len(r.Systems) < 2 {
+		return []string{r.Dir}
+	}
+	var out []string
+	for _, s := range r.Systems {
+		out = append(out, filepath.Join(r.Dir, s.Metadata.Name))
+	}
+	return out
+}
+
+func newRun(execute func(context.Context, RunRequest) ([]*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	var r RunRequest
-	var fault, matrix, file string
+	var fault, matrix string
+	var files []string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Record the behaviours of a system, and judge the recordings",
@@ -90,7 +106,9 @@ which would add nothing: what is ended are processes on this machine.
 What is ended is the suite's own reference: its app and its gateway, on a cluster
 that the suite did not make the app alone. There, what is judged is the cluster
 around it. With --system FILE (see lastcall system --help) it is your own system,
-as processes on the host, or with --stage kind as the pods of its manifests.
+as processes on the host, or with --stage kind as the pods of its manifests. With
+several --system their recordings go side by side, and each has a report of its own,
+in a folder that has its name.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once. SIGTERM does the same, and so
@@ -105,33 +123,51 @@ LASTCALL_NAME in the environment.`,
   lastcall run --matrix diagonal
   lastcall run --stage host --system haproxy.yaml
   lastcall run --stage kind --system systems/reference-gateway.yaml
+  lastcall run --stage host --system haproxy.yaml --system envoy.yaml
   lastcall run --stage cluster --kubeconfig ~/.kube/config --agent-image example/agent:1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := r.check(cmd.Context(), cmd.Flags().Changed, fault, matrix, file); err != nil {
+			if err := r.check(cmd.Context(), cmd.Flags().Changed, fault, matrix, files); err != nil {
 				return err
 			}
 			told := newProgress(cmd.ErrOrStderr())
 			r.Progress, r.Say = told.progress, told.say
-			r.Planned = func(plan []behaviour.Scenario, takes time.Duration) { told.plan(plan, takes, r.Dir) }
-			report, err := execute(cmd.Context(), r)
+			r.Planned = func(dir string, plan []behaviour.Scenario, takes time.Duration) { told.plan(plan, takes, dir) }
+			reports, err := execute(cmd.Context(), r)
 			told.close()
-			if report == nil {
+			out, colour := cmd.OutOrStdout(), text.Terminal(cmd.OutOrStdout())
+			var have []*v1alpha1.ConformanceReport
+			for i, report := range reports {
+				if report == nil {
+					continue
+				}
+				have = append(have, report)
+				if werr := text.Write(out, report, text.Options{Dir: r.reports()[i], Colour: colour}); werr != nil {
+					return werr
+				}
+			}
+			if len(have) == 0 {
 				return failed(cmd.Context(), err)
 			}
-			if werr := text.Write(cmd.OutOrStdout(), report, text.Options{Dir: r.Dir, Colour: text.Terminal(cmd.OutOrStdout())}); werr != nil {
-				return werr
+			if len(r.Systems) > 1 {
+				r.sum(out, reports)
+			}
+			worst := have[0]
+			for _, report := range have {
+				if worse(report.ExitCode, worst.ExitCode) {
+					worst = report
+				}
 			}
 			if err != nil {
 				// The verdicts stand, but the run as a whole does not.
-				return exit{code: cmp.Or(report.ExitCode, v1alpha1.ExitInconclusive), err: err}
+				return exit{code: cmp.Or(worst.ExitCode, v1alpha1.ExitInconclusive), err: err}
 			}
-			return ended(report)
+			return ended(worst)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made), cluster (--kubeconfig), or host (processes on this machine)")
-	f.StringVar(&file, "system", "", "`FILE` of the system to be tested; default is the suite's reference (--stage host or kind)")
+	f.StringArrayVar(&files, "system", nil, "`FILE` of the system to be tested, or several of these; default is the suite's reference (--stage host or kind)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
 	f.StringVar(&r.AgentImage, "agent-image", "", "image of the suite's agents, where the cluster has it under another name (--stage cluster)")
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
@@ -156,7 +192,7 @@ LASTCALL_NAME in the environment.`,
 
 // check refuses what is wrong with a command line before anything is started,
 // and fills in what follows from the rest. All mistakes are told at once.
-func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fault, matrix, file string) error {
+func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fault, matrix string, files []string) error {
 	var bad []error
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	needs := func(stage string, flags ...string) {
@@ -198,15 +234,23 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	default:
 		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
 	}
-	if file != "" {
-		var err error
-		if r.System, err = system.Load(file); err != nil {
+	for _, file := range files {
+		s, err := system.Load(file)
+		if err == nil {
+			err = behaviour.Deviations(s)
+		}
+		if err != nil {
 			bad = append(bad, err)
-		} else if err := behaviour.Deviations(r.System); err != nil {
-			bad = append(bad, err)
-		} else if fault != "" && !(r.System.Reference() && slices.Contains(r.System.Roles, system.Gateway)) {
+			continue
+		}
+		named := func(o *system.System) bool { return o.Metadata.Name == s.Metadata.Name }
+		if slices.ContainsFunc(r.Systems, named) {
+			wrong("--system %s: another one is called %s too, and each has a folder of its name: change metadata.name", file, s.Metadata.Name)
+		}
+		if fault != "" && !(s.Reference() && slices.Contains(s.Roles, system.Gateway)) {
 			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-gateway.yaml only")
 		}
+		r.Systems = append(r.Systems, s)
 	}
 	if r.Profile != behaviour.CI && r.Profile != behaviour.FullSize {
 		wrong("--profile %q: it is %s or %s", r.Profile, behaviour.CI, behaviour.FullSize)
@@ -215,13 +259,13 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
 		wrong("--fault: %w", err)
 	}
-	if file != "" && fixtures.Has(slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults()), r.Fault) {
+	if len(files) > 0 && fixtures.Has(slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults()), r.Fault) {
 		wrong("--fault %s breaks what --system is not: see lastcall list for the faults of a gateway", r.Fault)
 	}
 	switch r.Matrix = behaviour.Matrix(matrix); r.Matrix {
 	case behaviour.NoMatrix:
 	case behaviour.Diagonal, behaviour.Whole:
-		if fault != "" || r.Isolate || file != "" {
+		if fault != "" || r.Isolate || len(files) > 0 {
 			wrong("--matrix takes all faults in turn: it can't be joined with --fault, --isolate or --system")
 		}
 	default:
@@ -319,6 +363,28 @@ func failed(ctx context.Context, err error) error {
 		return exit{code: v1alpha1.ExitInconclusive, err: cause}
 	}
 	return exit{code: v1alpha1.ExitUsage, err: err}
+}
+
+// sum says in a line for each system how it fared.
+func (r *RunRequest) sum(out io.Writer, reports []*v1alpha1.ConformanceReport) {
+	fmt.Fprintf(out, "\n%s\n", text.Count(len(r.Systems), "system"))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i, s := range r.Systems {
+		verdict, code, where := "no report", v1alpha1.ExitUsage, "-"
+		if i < len(reports) && reports[i] != nil {
+			verdict, code, where = reports[i].Verdict.String(), reports[i].ExitCode, filepath.Join(r.reports()[i], v1alpha1.File)
+		}
+		fmt.Fprintf(w, "  %s\t%s\texit code %d\t%s\n", s.Metadata.Name, verdict, code, where)
+	}
+	// Nothing that is written to a person's terminal can be mended.
+	_ = w.Flush()
+}
+
+// worse says whether an exit code is worse than another: a failure is the worst, and what showed
+// nothing is worse than what passed.
+func worse(code, than int) bool {
+	order := []int{v1alpha1.ExitPass, v1alpha1.ExitInconclusive, v1alpha1.ExitUsage, v1alpha1.ExitFail}
+	return slices.Index(order, code) > slices.Index(order, than)
 }
 
 // ended turns a report into an exit code. The report was told already.

@@ -247,6 +247,9 @@ func tell(s *system.System, rendered bool) (string, error) {
 	if len(open) > 0 {
 		line("not", "%s: behaviours that need these are skipped", strings.Join(open, ", "))
 	}
+	if asks := asks(s); asks != "" {
+		line("asked", "%s", asks)
+	}
 	var p system.Process
 	if s.Host != nil {
 		var err error
@@ -288,6 +291,24 @@ func tell(s *system.System, rendered bool) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// asks says what an app is asked for; "" for a gateway, which passes on what is asked of backends.
+func asks(s *system.System) string {
+	switch {
+	case slices.Contains(s.Roles, system.Gateway):
+		return ""
+	case s.App == nil:
+		return "in the suite's own words (load/work); any other app says which paths it is asked for, in app"
+	}
+	var out []string
+	for _, g := range s.App.Get {
+		out = append(out, fmt.Sprintf("%s (%d)", g.Path, g.Good()))
+	}
+	if s.App.Slow != "" {
+		return strings.Join(out, ", ") + "; what takes a while: " + s.App.Slow
+	}
+	return strings.Join(out, ", ") + "; nothing that takes a while, and so nothing on kept connections: write app.slow"
 }
 
 func where(s system.Successor) string {

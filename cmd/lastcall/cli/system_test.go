@@ -139,7 +139,7 @@ func TestSystemCheckKnowsTheCatalogue(t *testing.T) {
 			t.Errorf("check: no %s...%s in %v", place, what, err)
 		}
 		r := RunRequest{Stage: stageHost, P: time.Second, Profile: behaviour.CI, Dir: filepath.Join(t.TempDir(), "out")}
-		err := r.check(t.Context(), func(string) bool { return false }, "", "", file)
+		err := r.check(t.Context(), func(string) bool { return false }, "", "", []string{file})
 		if err == nil || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), what) {
 			t.Errorf("run: no %s...%s in %v", place, what, err)
 		}

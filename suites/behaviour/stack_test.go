@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Who is tested stands for all roles; where nobody is, each role has its reference.
+func TestStack(t *testing.T) {
+	vendors := &system.System{Roles: []system.Role{system.Gateway}}
+	for name, tc := range map[string]struct {
+		tested *system.System
+		role   system.Role
+		want   string
+		named  bool
+	}{
+		"an app":              {nil, "", "echo", false},
+		"a gateway":           {nil, system.Gateway, "gateway", false},
+		"a vendor's":          {vendors, system.Gateway, "", true},
+		"a vendor's, as apps": {vendors, "", "", true},
+	} {
+		s, err := behaviour.NewStack(tc.tested)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Subject(behaviour.Topology{Role: tc.role}); got.Metadata.Name != tc.want || got.Named != tc.named {
+			t.Errorf("%s: %q, named %v", name, got.Metadata.Name, got.Named)
+		}
+	}
+}
+
+// An app that has paths of its own is asked for what these can show.
+func TestFitOfAnyApp(t *testing.T) {
+	in := func(op flow.Op, conns flow.Conns, takes time.Duration) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: conns, Op: op, Takes: takes}, Rate: 5}
+	}
+	get, kept := in(flow.Get, flow.New, 0), in(flow.Get, flow.Reused, 0)
+	slow, upload := in(flow.Slow, flow.Reused, 2*time.Second), in(flow.Upload, flow.Reused, 2*time.Second)
+	app := func(slow string) *system.System {
+		return &system.System{
+			Roles: []system.Role{system.App}, Features: []spec.Feature{spec.HTTP1}, Instances: 2,
+			Drain:     system.Drain{Timeout: system.DrainTimeout(20 * time.Second), Grace: system.Duration(30 * time.Second)},
+			Terminate: []system.Step{{Signal: "TERM"}}, App: &system.Paths{Get: []system.Get{{Path: "/"}}, Slow: slow},
+		}
+	}
+	b := behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{get, kept, slow, upload}}
+	for name, tc := range map[string]struct {
+		sys     *system.System
+		appsToo bool
+		checks  []assertions.Check
+		want    []load.Profile
+		why     string
+	}{
+		"with a slow path":     {app("/slow?s={{seconds}}"), true, nil, []load.Profile{get, kept, slow}, ""},
+		"without one":          {app(""), true, nil, []load.Profile{get}, ""},
+		"of gateways":          {app(""), false, nil, nil, "it is about a gateway"},
+		"what lasts":           {app(""), true, []assertions.Check{assertions.CompletesInflight()}, nil, "write app.slow"},
+		"what lasts, and does": {app("/{{millis}}"), true, []assertions.Check{assertions.CompletesInflight()}, []load.Profile{get, kept, slow}, ""},
+		"what a ledger shows":  {app("/{{millis}}"), true, []assertions.Check{assertions.NothingTwice()}, nil, "leave app out"},
+		"a part of it":         {app("/{{millis}}"), true, []assertions.Check{assertions.NothingTwice(), assertions.ZeroFailed()}, []load.Profile{get, kept, slow}, ""},
+		"what an upload shows": {app("/{{millis}}"), true, []assertions.Check{assertions.Lingers()}, nil, "leave app out"},
+	} {
+		one := b
+		one.AppsToo, one.Checks = tc.appsToo, tc.checks
+		got, skip := behaviour.Fit(one, tc.sys)
+		if (skip.Why == "") != (tc.why == "") || !strings.Contains(skip.Why, tc.why) {
+			t.Errorf("%s: %q, want %q", name, skip.Why, tc.why)
+			continue
+		}
+		if tc.why == "" && (!slices.Equal(got.Traffic, tc.want) || got.Topology.Role != "") {
+			t.Errorf("%s: %v of role %q, want %v", name, got.Traffic, got.Topology.Role, tc.want)
+		}
+	}
+}
+
+// What an app is asked for goes with the streams.
+func TestStreamsAskForPages(t *testing.T) {
+	s := behaviour.Scenario{Asks: &system.Paths{Get: []system.Get{{Path: "/"}, {Path: "/new", Status: 201}}, Slow: "/slow?s={{seconds}}&ms={{millis}}"}}
+	for op, want := range map[flow.Op][]load.Page{
+		flow.Get:  {{Path: "/", Status: http.StatusOK}, {Path: "/new", Status: http.StatusCreated}},
+		flow.Slow: {{Path: "/slow?s=2.5&ms=2500", Status: http.StatusOK}},
+	} {
+		p := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: op, Takes: 2500 * time.Millisecond}, Rate: 1}
+		if got := s.Stream(p, "", "127.0.0.1:80", "here").Pages; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", op, got, want)
+		}
+	}
+	s.Asks = nil
+	if got := s.Stream(load.Profile{}, "", "127.0.0.1:80", "here").Pages; got != nil {
+		t.Errorf("of the suite's own: %v", got)
+	}
+}

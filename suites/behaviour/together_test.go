@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+)
+
+// Several systems are recorded side by side: their controls first, then each in turn, and what
+// must be alone at the end. Who is given up takes nobody along.
+func TestPlanTogether(t *testing.T) {
+	one := disrupt.DeleteEach(1)
+	control := Scenario{Name: "control", Control: true, Disrupt: KillEach}
+	first := &Recorder{run: Run{Plan: []Scenario{control, {Name: "a", Disrupt: one}, {Name: "b", Disrupt: one}, {Name: "c", Disrupt: one}, {Name: "node", Disrupt: ShutNode}}}}
+	second := &Recorder{run: Run{Plan: []Scenario{control, {Name: "a", Disrupt: one}}}}
+	g := group{all: []*Recorder{first, second}}
+	plan, of := g.plan()
+	var names []string
+	for _, s := range plan {
+		names = append(names, s.Name)
+	}
+	if want := []string{"control", "control", "a", "a", "b", "c", "node"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	if want := []int{0, 1, 0, 1, 0, 0, 0}; !slices.Equal(of, want) {
+		t.Errorf("of %d, want %d", of, want)
+	}
+	a := newAdmission(oneCore(), "", plan, of, 1, nil)
+	x, ok := a.next()
+	if !ok || x.of != 0 || x.Name != "control" {
+		t.Fatalf("%+v begins", x)
+	}
+	given := a.stop(0)
+	if len(given) != 4 {
+		t.Errorf("given up: %d", len(given))
+	}
+	a.stands(x)
+	a.ended(x)
+	if x, ok = a.next(); !ok || x.of != 1 || x.Name != "control" {
+		t.Errorf("after it was given up, %q of %d begins", x.Name, x.of)
+	}
+}
