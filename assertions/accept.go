@@ -27,10 +27,10 @@ func AcceptsUntil(after time.Duration, own ...Floor) Check {
 
 func servesNew(called string, after func(Case) time.Duration, own ...Floor) Check {
 	window := fmt.Sprintf("[D, D+%s]", called)
-	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in " + window, N: 50}.orOwn(own)
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in " + window, N: 50}.OrOwn(own)
 	keptConns := Floor{Per: "termination", Name: "requests on kept connections", N: 0,
 		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones",
-	}.orOwn(own)
+	}.OrOwn(own)
 	return Check{
 		Name:     "new connections to the instance itself in " + window,
 		Expected: "every new connection to the terminating pod in " + window + " is accepted and its request answered",

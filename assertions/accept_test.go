@@ -47,7 +47,7 @@ func TestAcceptsUntil(t *testing.T) {
 // Each check that takes floors of a caller's holds its evidence against them, each of them.
 func TestFloorsOfACaller(t *testing.T) {
 	for _, check := range []func(...Floor) Check{
-		ZeroFailed, SendsGoAway, CloseNotifyFirst, EvictsPool,
+		ZeroFailed, SendsGoAway, CloseNotifyFirst,
 		func(own ...Floor) Check { return AcceptsUntil(10*sec, own...) },
 	} {
 		for i, f := range check().Floors {

@@ -132,9 +132,9 @@ func (f Floor) String() string {
 	return "per " + f.Per + ": " + f.Name
 }
 
-// orOwn is the floor with the number that a caller asks for in its place, if one of own has
+// OrOwn is the floor with the number that a caller asks for in its place, if one of own has
 // its name.
-func (f Floor) orOwn(own []Floor) Floor {
+func (f Floor) OrOwn(own []Floor) Floor {
 	for _, o := range own {
 		if o.Name == f.Name {
 			f.N = o.N

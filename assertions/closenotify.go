@@ -20,7 +20,7 @@ import (
 // the check's.
 func CloseNotifyFirst(own ...Floor) Check {
 	const what = "TLS connections that stood at D and that the server ended"
-	enough := perTermination(what, fewConnections).orOwn(own)
+	enough := perTermination(what, fewConnections).OrOwn(own)
 	return Check{
 		Name:     what,
 		Expected: "a close_notify comes on each before the FIN",

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	built "github.com/lastcall-dev/lastcall/assertions/scene"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -15,9 +16,9 @@ import (
 // The clock of the wire scenes: the instance drains from D on, stops accepting
 // 3 s later and is gone 10 s after D, within a grace of 15 s.
 const (
-	wireD    = 10 * sec
+	wireD    = built.D
 	wireShut = 13 * sec
-	wireExit = 20 * sec
+	wireExit = built.Exit
 	// wireDeadline is when it cuts what is left.
 	wireDeadline = wireD + wireLasts
 	wireLasts    = 9900 * time.Millisecond
@@ -27,15 +28,7 @@ const (
 )
 
 // quiet is one termination that nobody talks to.
-func quiet() *scene {
-	s := &scene{p: 3 * sec}
-	s.event(5*sec, timeline.Marker, "", map[string]string{"what": MarkSteady})
-	s.event(24*sec, timeline.Marker, "", map[string]string{"what": MarkTail})
-	s.event(wireD, timeline.PodDeletion, uid, map[string]string{"grace": "15"})
-	s.event(wireD, timeline.DrainStart, uid, map[string]string{"trigger": "SIGTERM"})
-	s.event(wireExit, timeline.ProcExit, uid, nil)
-	return s
-}
+func quiet() *scene { return &scene{p: built.P, tl: *built.Quiet().Timeline} }
 
 // killed has the instance stay until SIGKILL ends it, of a system that promises no drain
 // timeout.
@@ -160,21 +153,7 @@ func judgeWire(t *testing.T, cases []wireCase) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := quiet()
 			tc.build(s)
-			f := s.run(tc.check)
-			if f.Verdict != tc.want {
-				t.Fatalf("verdict %v, want %v\nactual: %s\nculprits: %v\nevidence: %v", f.Verdict, tc.want, f.Actual, f.Culprits, f.Evidence)
-			}
-			if f.Verdict == spec.Fail && len(f.Culprits) == 0 {
-				t.Error("a failure without a culprit")
-			}
-			if f.Check == "" || f.Expected == "" || f.Actual == "" {
-				t.Errorf("a finding must say what was asked, expected and seen: %+v", f)
-			}
-			for _, floor := range tc.check.Floors {
-				if floor.N < 50 && floor.Reason == "" {
-					t.Errorf("the floor %q differs from rule 1 without a reason", floor.Name)
-				}
-			}
+			built.Holds(t, s.run(tc.check), tc.want)
 		})
 	}
 }
@@ -187,7 +166,7 @@ func TestWireChecksNeedEvidence(t *testing.T) {
 		GoAwayNeverRises(), AboveLastUnprocessed(), BelowLastCompletes(), RacingStreams(), DeadlineTellsFirst(), CloseNotifyFirst(),
 		HoldsMinimum(), HealthFailsFirst(), DeregistersFirst(sec, 2), WebSocketsSurvive(), AnswersHalfHeaders(), CallsSayTheirEnd(),
 		CarriesOpaque(), PassesHalfClose(), PassesServersEnd(), CutIsVisible(), ServerSpeaksFirst(), ClosesSilent(), AdminClosed(), TimersInOrder(),
-		EvictsPool(), NoReuseAfterClose(), HeedsCloseNotify(), ObeysGoAway(), ReplaysSafely(), NothingLostAtGoAway(),
+		ObeysGoAway(), ReplaysSafely(), NothingLostAtGoAway(),
 	} {
 		judgeWire(t, []wireCase{
 			{k.Name + ": nobody talked", k, func(*scene) {}, spec.Inconclusive},

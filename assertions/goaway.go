@@ -44,7 +44,7 @@ func IdleGetsGoAway() Check {
 // goAwayFirst judges the connections that are not another rule's: kind says which these are,
 // and others which are not.
 func goAwayFirst(name, expected, what, kind, others string, of func(Case, Ending, []flow.Protocol) []connection, anothers func(connection) bool, own ...Floor) Check {
-	enough := perTermination(what, fewConnections).orOwn(own)
+	enough := perTermination(what, fewConnections).OrOwn(own)
 	return Check{
 		Name: name, Expected: expected,
 		Likely: earlyEnd,

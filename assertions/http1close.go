@@ -68,7 +68,7 @@ func SaysClose() Check {
 						args := []any{k, whose[end.Kind], ms(end.At - last.End)}
 						// That it came behind the listener's end, and not just before, a machine
 						// that stood still may have made of it.
-						if at := k.left(end.At); k.left(last.First) <= shut+noCrossing {
+						if at := k.left(end.At); k.left(last.First) <= shut+NoCrossing {
 							g.late(c, at, t.Name, last.ID, "%s: "+text, append([]any{relative(at, t)}, args...)...)
 						} else {
 							g.against(t, at, last.ID, text, args...)

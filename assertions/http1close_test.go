@@ -37,7 +37,7 @@ func TestSaysClose(t *testing.T) {
 		}, spec.Inconclusive},
 		{"not said long behind it, on a starved machine", SaysClose(), func(s *scene) {
 			s.doors(wireShut)
-			lastAnswers(s, wireShut+noCrossing+sec/5)
+			lastAnswers(s, wireShut+NoCrossing+sec/5)
 			s.each(func(x *timeline.Sample) { x.Saturated = x.Start > wireShut-sec })
 		}, spec.Fail},
 		{"one of many not said", SaysClose(), func(s *scene) {

@@ -111,7 +111,7 @@ func says(replicas, unavailable, minReady int) map[string]string {
 }
 
 func (s *scene) saw(at time.Duration, kind timeline.EventKind, subject string, attrs map[string]string) {
-	s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: subject, Name: subject, Attrs: attrs})
+	s.built().Event(at, kind, subject, attrs)
 }
 
 func (s *scene) pod(uid string, at time.Duration) {

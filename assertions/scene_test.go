@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	built "github.com/lastcall-dev/lastcall/assertions/scene"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -102,14 +103,7 @@ func (s *scene) slow(name string, rate int) {
 	}
 }
 
-func (s *scene) add(x timeline.Sample) {
-	s.tl.Samples = append(s.tl.Samples, x)
-	if !x.Failed() {
-		s.tl.Ledger = append(s.tl.Ledger,
-			timeline.Entry{At: x.Start, ID: x.ID, Step: timeline.Begin, Pod: x.Server},
-			timeline.Entry{At: x.End, ID: x.ID, Step: timeline.Done, Pod: x.Server, Whole: true})
-	}
-}
+func (s *scene) add(x timeline.Sample) { s.built().Add(x) }
 
 // each changes the samples that a test picks.
 func (s *scene) each(set func(*timeline.Sample)) {
@@ -118,9 +112,7 @@ func (s *scene) each(set func(*timeline.Sample)) {
 	}
 }
 
-func (s *scene) drop(out func(timeline.Event) bool) {
-	s.tl.Events = slices.DeleteFunc(s.tl.Events, out)
-}
+func (s *scene) drop(out func(timeline.Event) bool) { s.built().Drop(out) }
 
 // farAway adds a dial 20 ms long, begun at an instant.
 func (s *scene) farAway(at time.Duration, o timeline.Outcome) {
@@ -526,16 +518,7 @@ func TestChecks(t *testing.T) {
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
-			f := s.run(tc.check)
-			if f.Verdict != tc.want {
-				t.Fatalf("verdict %v, want %v\nactual: %s\nculprits: %v\nevidence: %v", f.Verdict, tc.want, f.Actual, f.Culprits, f.Evidence)
-			}
-			if f.Verdict == spec.Fail && len(f.Culprits) == 0 {
-				t.Error("a failure without a culprit")
-			}
-			if f.Expected == "" || f.Actual == "" {
-				t.Error("a finding must say what was expected and what was seen")
-			}
+			built.Holds(t, s.run(tc.check), tc.want)
 		})
 	}
 }

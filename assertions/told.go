@@ -10,10 +10,14 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
-// crossing is how long after its peer could have read that a connection ends a
+// Crossing is how long after its peer could have read that a connection ends a
 // request may still come on it that was on its way, or in the peer's hands. On
 // the path between the two there is no delay but that of the machine.
-const crossing = 100 * time.Millisecond
+const Crossing = 100 * time.Millisecond
+
+// NoCrossing is how long after its sender could have read of a connection's end nothing
+// can come that had been in its hands since before, however starved the machine.
+const NoCrossing = time.Second
 
 // told is a connection of an instance whose other side was told that it ends.
 type told struct {
@@ -72,10 +76,38 @@ func what(asked timeline.Event) string {
 // been on their way.
 func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed int) {
 	for _, e := range k.asked {
-		if e.At > since+crossing {
+		if e.At > since+Crossing {
 			return e, true, crossed
 		}
 		crossed++
 	}
 	return timeline.Event{}, false, crossed
+}
+
+// askedAfter judges what came on a connection after its other side could have known
+// better, since an instant that is called after what was there to be read, and counts
+// what crossed that. What came up to NoCrossing after it may have been in the hands of
+// a process that stood still: that of the other side, whose stalls nobody sees. Those of
+// the backend that read it are the machine's.
+func (g *gather) askedAfter(c Case, t Termination, k told, since time.Duration, called string) (crossed int) {
+	e, late, crossed := k.belated(since)
+	if !late {
+		return crossed
+	}
+	const text = "%s: %s came on %s, %s after %s"
+	if last := k.asked[len(k.asked)-1]; last.At > since+NoCrossing {
+		g.late(c, last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
+	} else {
+		g.doubt(text+": who stood still for so long may have had it in hand", relative(e.At, t), what(e), k, ms(e.At-since), called)
+	}
+	return crossed
+}
+
+// Crossed says of requests that crossed the end of their connection, behind what was seen,
+// that there were some; "" where there were none.
+func Crossed(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s in that instant, and may have been on the way", plural(n, "request came", "requests came"))
 }

@@ -4,7 +4,9 @@ package assertions
 
 import "strconv"
 
-// plural counts in words: 1 pod, 2 pods.
+// Plural counts in words: 1 pod, 2 pods.
+func Plural(n int, one, many string) string { return plural(n, one, many) }
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

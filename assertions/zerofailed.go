@@ -37,8 +37,8 @@ func zeroFailed(path flow.Path, way string, floorAttempts int, own ...Floor) Che
 	attempts := fmt.Sprintf("attempts %s in [first D, last exit + P]", way)
 	attemptsFloor := Floor{Name: attempts, N: floorAttempts,
 		Reason: fmt.Sprintf("so that a loss rate of 1 in %d would be seen with 95%% confidence", floorAttempts/3),
-	}.orOwn(own)
-	newConns, reusedConns := newAround.orOwn(own), reusedAround.orOwn(own)
+	}.OrOwn(own)
+	newConns, reusedConns := newAround.OrOwn(own), reusedAround.OrOwn(own)
 	return Check{
 		Name:     fmt.Sprintf("requests %s in [first D, last exit + P]", way),
 		Expected: "no request fails: every attempt is answered whole, whatever pod it reached",

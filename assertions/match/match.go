@@ -28,6 +28,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	_ "github.com/lastcall-dev/lastcall/suites/all" // the behaviours
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/pool"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -71,7 +72,7 @@ func HaveClosedWithNotify() *Matcher {
 // after that had exited: pool.evicts. OverAtLeast counts the sockets to each backend at its
 // D: 1.
 func HaveEvictedFromPools() *Matcher {
-	return &Matcher{name: "HaveEvictedFromPools", id: "pool.evicts", check: assertions.EvictsPool}
+	return &Matcher{name: "HaveEvictedFromPools", id: "pool.evicts", check: pool.Evicts}
 }
 
 // HaveServedUntil matches a recording in which each instance served every new connection that

@@ -83,6 +83,19 @@ func floors() string {
 	return w.String()
 }
 
+// A floor below those of the design's rule 1 says why.
+func TestFloorsSayWhy(t *testing.T) {
+	for _, b := range behaviour.Catalogue() {
+		for _, c := range b.Checks {
+			for _, f := range c.Floors {
+				if f.N < 50 && f.Reason == "" {
+					t.Errorf("%s: the floor %q is %d, without a reason", b.ID, f, f.N)
+				}
+			}
+		}
+	}
+}
+
 // Every fault that a component has breaks a behaviour, but the one that breaks the suite's own
 // reconciliation.
 func TestEveryFaultBreaksSomething(t *testing.T) {

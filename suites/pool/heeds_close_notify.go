@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -39,7 +40,21 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Pooled,
 	Disrupt:    behaviour.RollingUpdate,
 	Traffic:    []load.Profile{behaviour.PooledInTLS, behaviour.PooledPosts}, // the baseline is taken from the second
-	Checks:     []assertions.Check{assertions.HeedsCloseNotify()},
+	Checks:     []assertions.Check{heedsCloseNotify()},
 	BrokenBy:   []spec.Fault{gateway.ReusesNotified},
 	Resolution: 60 * time.Millisecond,
 })
+
+// heedsCloseNotify judges that whoever stands before the instances writes no request to
+// a connection in TLS whose close_notify was there to be read.
+//
+// The instance says close_notify behind an answer that does not say close, and holds its FIN
+// back: who waits for either has not understood.
+func heedsCloseNotify() assertions.Check {
+	return nothingAsked("requests on connections in TLS whose close_notify was there to be read", "close_notify",
+		assertions.Floor{
+			Per: "termination", Name: "connections in TLS that the instance closed first", N: 3,
+			Reason: "each request meets one, and they are far apart, so that who reuses a connection does it long after its end",
+		},
+		farewell{timeline.ToldByCloseNotify, "its close_notify"})
+}

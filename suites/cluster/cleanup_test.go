@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+)
+
+// apiServer answers for a cluster with two namespaces of ours, which go when they are deleted, and
+// one of somebody else's. It has no pods.
+type apiServer struct {
+	forbids bool
+
+	mu   sync.Mutex
+	left []string
+	// deleted is what was deleted of the kinds that it does not know.
+	deleted []string
+}
+
+func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	answer := func(code int, v any) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	type object map[string]any
+	const namespaces = "/api/v1/namespaces"
+	success := object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
+	switch {
+	case a.forbids:
+		answer(http.StatusForbidden, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "not you", "code": 403})
+	case r.Method == http.MethodGet && r.URL.Path == namespaces:
+		items := []object{}
+		for _, name := range a.left {
+			items = append(items, object{"metadata": object{"name": name}})
+		}
+		if r.URL.Query().Get("labelSelector") != deploy.RunLabel {
+			items = append(items, object{"metadata": object{"name": "somebodys"}})
+		}
+		answer(http.StatusOK, object{"kind": "NamespaceList", "apiVersion": "v1", "items": items})
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/pods"):
+		answer(http.StatusOK, object{"kind": "PodList", "apiVersion": "v1", "items": []object{}})
+	case r.Method == http.MethodDelete && strings.Count(r.URL.Path, "/") == strings.Count(namespaces, "/")+1:
+		name := strings.TrimPrefix(r.URL.Path, namespaces+"/")
+		a.left = slices.DeleteFunc(a.left, func(one string) bool { return one == name })
+		a.deleted = append(a.deleted, name)
+		answer(http.StatusOK, success)
+	case r.Method == http.MethodDelete:
+		answer(http.StatusOK, success)
+	default:
+		answer(http.StatusNotFound, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404})
+	}
+}
+
+// kubeconfigOf is the file that leads to it.
+func kubeconfigOf(t *testing.T, url string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "` + url + `"}}]
+users: [{name: u, user: {}}]
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What runs left behind is removed and told of, and nothing else is touched.
+func TestCleanup(t *testing.T) {
+	api := &apiServer{left: []string{"lastcall-r1", "lastcall-r2"}}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL))
+	if want := []string{"namespace lastcall-r1", "namespace lastcall-r2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	slices.Sort(api.deleted)
+	if want := []string{"lastcall-r1", "lastcall-r2"}; !slices.Equal(api.deleted, want) || len(api.left) > 0 {
+		t.Errorf("deleted %v, want %v", api.deleted, want)
+	}
+	// A second time there is nothing.
+	if got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL)); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Who may not look says so, and claims to have removed nothing.
+func TestCleanupOfWhatCantBeSeen(t *testing.T) {
+	server := httptest.NewServer(&apiServer{forbids: true})
+	defer server.Close()
+	for says, kubeconfig := range map[string]string{
+		"kubeconfig":             filepath.Join(t.TempDir(), "missing"),
+		"the namespaces of runs": kubeconfigOf(t, server.URL),
+	} {
+		if got, err := Cleanup(t.Context(), kubeconfig); err == nil || !strings.Contains(err.Error(), says) || len(got) > 0 {
+			t.Errorf("%s: %v, %v", says, got, err)
+		}
+	}
+}
