@@ -56,7 +56,7 @@ func ObeysGoAway() Check {
 
 // streamsAfter judges the streams on a connection after its GOAWAY was read, and
 // counts those that crossed it.
-func (g *gather) streamsAfter(c Case, t Termination, k told) (crossed int) {
+func (g *gather) streamsAfter(c Case, t Ending, k told) (crossed int) {
 	if k.heard == 0 {
 		return 0
 	}
@@ -69,7 +69,7 @@ const fewCalls = 50
 
 // callsWhileAccepting are the calls through the Service that were begun from an
 // instance's D until it stopped accepting.
-func callsWhileAccepting(c Case, t Termination) []timeline.Sample {
+func callsWhileAccepting(c Case, t Ending) []timeline.Sample {
 	shut, ok := acceptsUntil(c, t)
 	if !ok {
 		return nil

@@ -94,10 +94,6 @@ type Ending struct {
 	ExitCode int
 }
 
-// Termination is an ending that Case.Terminations has: what most rules speak of. It is the
-// name under which suites/behaviour and the checks of pools know an Ending.
-type Termination = Ending
-
 // Begin is when the ending began: D, or the exit of a process of which nobody knows more.
 func (e Ending) Begin() Instant {
 	if e.Drain.Known() {

@@ -32,7 +32,7 @@ func (y *Tally) Least(f Floor, target string, n int) { y.gather.least(f, target,
 func (y *Tally) Span(from, to time.Duration) { y.gather.span(from, to) }
 
 // SpanDrain is Span from D to the exit of a termination, or to D + P where nobody saw that.
-func (y *Tally) SpanDrain(c Case, t Termination) { y.gather.shutBetween(c, t) }
+func (y *Tally) SpanDrain(c Case, t Ending) { y.gather.shutBetween(c, t) }
 
 // NeedTerminations doubts a recording in which nothing terminated.
 func (y *Tally) NeedTerminations(c Case) { y.gather.needTerminations(c) }
@@ -41,7 +41,7 @@ func (y *Tally) NeedTerminations(c Case) { y.gather.needTerminations(c) }
 // by) that they end: a request that came on one when its sender could have known for longer
 // than Crossing is a doubt, and one after NoCrossing is a culprit. called is in words what was
 // there to be read: "its FIN". It counts the connections, and the requests that crossed.
-func (y *Tally) AskedAfter(c Case, t Termination, by, called string) (connections, crossed int) {
+func (y *Tally) AskedAfter(c Case, t Ending, by, called string) (connections, crossed int) {
 	all := toldBy(c, t, by)
 	for _, k := range all {
 		crossed += y.gather.askedAfter(c, t, k, k.At, called)
@@ -64,4 +64,4 @@ func (y *Tally) Conclude(passed, broken string) spec.Finding {
 func ConnectionsPerTermination(what string) Floor { return perTermination(what, fewConnections) }
 
 // Clock says when something was on the clock of a termination: "D + 1.2s", "exit + 40ms".
-func (t Termination) Clock(at time.Duration) string { return relative(at, t) }
+func (t Ending) Clock(at time.Duration) string { return relative(at, t) }

@@ -89,7 +89,7 @@ func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed
 // what crossed that. What came up to NoCrossing after it may have been in the hands of
 // a process that stood still: that of the other side, whose stalls nobody sees. Those of
 // the backend that read it are the machine's.
-func (g *gather) askedAfter(c Case, t Termination, k told, since time.Duration, called string) (crossed int) {
+func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, called string) (crossed int) {
 	e, late, crossed := k.belated(since)
 	if !late {
 		return crossed

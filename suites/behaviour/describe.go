@@ -117,7 +117,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d s", int(d.Seconds()))
 }
 
-func (r recording) describeTermination(t assertions.Termination) v1alpha1.Termination {
+func (r recording) describeTermination(t assertions.Ending) v1alpha1.Termination {
 	at := func(i assertions.Instant) *v1alpha1.Instant {
 		if !i.Known() {
 			return nil
@@ -133,7 +133,7 @@ func (r recording) describeTermination(t assertions.Termination) v1alpha1.Termin
 		out.ExitCode = &t.ExitCode
 	}
 	alone := r.scene
-	alone.Terminations = []assertions.Termination{t}
+	alone.Terminations = []assertions.Ending{t}
 	for _, d := range r.propagation(alone) {
 		took := v1alpha1.Duration(d)
 		out.Propagation = &took
@@ -296,7 +296,7 @@ func (r recording) controls() []v1alpha1.Control {
 // noRoute counts the dials to addresses of pods that were gone which ended as
 // "no route to host": from the pod's own node, and from another.
 func noRoute(r recording) (same, other int) {
-	gone := map[string]assertions.Termination{}
+	gone := map[string]assertions.Ending{}
 	for _, t := range r.scene.Terminations {
 		if t.Exit.Known() {
 			gone[t.UID] = t

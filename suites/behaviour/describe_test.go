@@ -52,7 +52,7 @@ func TestFailedSteps(t *testing.T) {
 			meta: Meta{Scenario: Scenario{Topology: tc.topology}},
 			scene: assertions.Case{
 				Timeline:     &timeline.Timeline{Events: tc.events},
-				Terminations: []assertions.Termination{{UID: "uid-one"}, {UID: "uid-two"}},
+				Terminations: []assertions.Ending{{UID: "uid-one"}, {UID: "uid-two"}},
 			},
 		}
 		if d := cmp.Diff(tc.want, r.failedSteps()); d != "" {
@@ -87,12 +87,12 @@ func TestLeftBehind(t *testing.T) {
 // service network's.
 func TestNoPropagationBehindAGateway(t *testing.T) {
 	known := func(at time.Duration) assertions.Instant { return assertions.Instant{At: at, Source: "t"} }
-	went := assertions.Termination{UID: "went", Endpoint: known(5 * time.Second), LastNew: known(8 * time.Second), ExitCode: -1}
+	went := assertions.Ending{UID: "went", Endpoint: known(5 * time.Second), LastNew: known(8 * time.Second), ExitCode: -1}
 	other := timeline.Event{At: time.Second, Kind: timeline.Endpoint, Subject: "other", Attrs: map[string]string{"service": "echo", "ready": "true"}}
 	for _, behind := range []bool{false, true} {
 		r := recording{
 			meta:  Meta{Scenario: Scenario{Topology: Topology{Behind: behind}}},
-			scene: assertions.Case{Timeline: &timeline.Timeline{Events: []timeline.Event{other}}, Terminations: []assertions.Termination{went}},
+			scene: assertions.Case{Timeline: &timeline.Timeline{Events: []timeline.Event{other}}, Terminations: []assertions.Ending{went}},
 		}
 		if got := r.propagation(r.scene); (len(got) == 0) != behind {
 			t.Errorf("behind %t: the run's is %v", behind, got)

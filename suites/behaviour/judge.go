@@ -297,7 +297,7 @@ func (r recording) doubt() string {
 			}
 		case timeline.LedgerTail:
 			// Who is killed may be in the middle of a line: it began nothing by it.
-			killed := slices.ContainsFunc(c.Terminations, func(t assertions.Termination) bool { return t.UID == e.Subject && t.Killed() })
+			killed := slices.ContainsFunc(c.Terminations, func(t assertions.Ending) bool { return t.UID == e.Subject && t.Killed() })
 			if p := e.Attrs["partial"]; p != "" && p != "0" && !r.meta.Scenario.Control && !killed {
 				return fmt.Sprintf("the ledger of pod %s ends in the middle of a line", e.Subject)
 			}

@@ -393,7 +393,7 @@ func TestShorterTalksSeeForLongOnes(t *testing.T) {
 // itself, and that is no propagation.
 func TestPropagationTakesOthers(t *testing.T) {
 	known := func(at time.Duration) assertions.Instant { return assertions.Instant{At: at, Source: "t"} }
-	went := assertions.Termination{UID: "went", Endpoint: known(5 * time.Second), LastNew: known(7 * time.Second), ExitCode: -1}
+	went := assertions.Ending{UID: "went", Endpoint: known(5 * time.Second), LastNew: known(7 * time.Second), ExitCode: -1}
 	other := timeline.Event{At: time.Second, Kind: timeline.Endpoint, Subject: "other", Attrs: map[string]string{"service": "echo", "ready": "true"}}
 	for _, tc := range []struct {
 		name   string
@@ -406,7 +406,7 @@ func TestPropagationTakesOthers(t *testing.T) {
 		{"with none", nil, 7 * time.Second, -1},
 	} {
 		went.LastNew.At = tc.last
-		r := recording{scene: assertions.Case{Timeline: &timeline.Timeline{Events: tc.events}, Terminations: []assertions.Termination{went}}}
+		r := recording{scene: assertions.Case{Timeline: &timeline.Timeline{Events: tc.events}, Terminations: []assertions.Ending{went}}}
 		got := time.Duration(-1)
 		if p := r.describeTermination(went).Propagation; p != nil {
 			got = p.D()
@@ -421,7 +421,7 @@ func TestPropagationTakesOthers(t *testing.T) {
 func TestARollOutEndsAll(t *testing.T) {
 	for n, want := range map[int]string{1: "a rolling update of 2 pods ended 1", 2: "", 3: ""} {
 		r := recording{meta: Meta{Scenario: Scenario{Disrupt: RollingUpdate, Topology: Topology{Replicas: 2}}}}
-		r.scene = assertions.Case{Timeline: &timeline.Timeline{}, Terminations: make([]assertions.Termination, n)}
+		r.scene = assertions.Case{Timeline: &timeline.Timeline{}, Terminations: make([]assertions.Ending, n)}
 		if got := r.unseen(); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%d ended: %q, want %q", n, got, want)
 		}
@@ -430,7 +430,7 @@ func TestARollOutEndsAll(t *testing.T) {
 
 // What takes more than the system has says so first.
 func TestTooFewToJudge(t *testing.T) {
-	ends := func(n int) []assertions.Termination { return make([]assertions.Termination, n) }
+	ends := func(n int) []assertions.Ending { return make([]assertions.Ending, n) }
 	asked := func(at time.Duration, pods ...string) (out []timeline.Entry) {
 		for _, p := range pods {
 			out = append(out, timeline.Entry{At: at, ID: p, Step: timeline.Begin, Pod: p})

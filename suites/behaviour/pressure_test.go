@@ -186,7 +186,7 @@ func TestServed(t *testing.T) {
 	} {
 		r := pressed(FormatPressure, tc.events...)
 		for _, uid := range tc.ended {
-			r.scene.Terminations = append(r.scene.Terminations, assertions.Termination{UID: uid, Exit: assertions.Instant{At: time.Second, Source: "t"}})
+			r.scene.Terminations = append(r.scene.Terminations, assertions.Ending{UID: uid, Exit: assertions.Instant{At: time.Second, Source: "t"}})
 		}
 		if d := cmp.Diff(tc.want, r.served(v1alpha1.Pressure{OK: 100, WarmUps: 10})); d != "" {
 			t.Errorf("%s (-want +got)\n%s", tc.name, d)

@@ -15,8 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // threeOnTwo are targets as they are found: two on one node, and one on another.
@@ -32,7 +34,7 @@ func threeOnTwo() []deploy.Instance {
 // Service of each, and some more objects.
 func taking(t *testing.T, paths []flow.Path, more ...runtime.Object) *ground {
 	t.Helper()
-	g := &ground{scope: deploy.Scope{Run: "r1", Namespace: "lastcall-r1"}, targets: threeOnTwo()}
+	g := &ground{scope: deploy.Scope{Run: "r1", Namespace: "lastcall-r1"}, targets: threeOnTwo(), system: behaviour.Subject{System: &system.System{}}}
 	for _, p := range paths {
 		f := flow.Flow{Path: p, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}
 		if p == flow.Headless || p == flow.HeadlessPublishing {

@@ -152,7 +152,7 @@ func ownCount(tl *timeline.Timeline) string {
 
 // looksAt are the looks at sockets to the address at which an instance is dialled. One look is told of for each
 // of its ports.
-func looksAt(all []timeline.Event, t assertions.Termination) []timeline.Event {
+func looksAt(all []timeline.Event, t assertions.Ending) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range all {
 		at := cmp.Or(t.Address, t.IP)
