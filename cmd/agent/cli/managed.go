@@ -17,8 +17,12 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// hookSlack is how much longer a hook waits than the sequence that it waits for.
-const hookSlack = 5 * time.Second
+// What waits for another's end waits longer than that takes: the sequence than the
+// gateway's own deadline, and the hook than the sequence.
+const (
+	sequenceSlack = 2 * time.Second
+	hookSlack     = 5 * time.Second
+)
 
 // managed is a gateway that leaves its end to a shutdown manager, as a proxy does that
 // has no drain of its own at SIGTERM: its drain begins by its admin listener, it stays
@@ -120,7 +124,7 @@ func (o *ownManager) hook(ctx context.Context, cfg gateway.Config, g *gateway.Ga
 	s := shutdown.Sequence{
 		Posts: []string{drainURL(g)},
 		Gauge: "http://" + g.Addr("health") + gateway.GaugesPath, Metric: "lastcall_downstream_connections",
-		AtLeast: cfg.Drain.Min, AtMost: cfg.Drain.Deadline, Done: o.done, Log: o.log.Printf,
+		AtLeast: cfg.Drain.Min, AtMost: cfg.Drain.Deadline + sequenceSlack, Done: o.done, Log: o.log.Printf,
 	}.With(o.fault)
 	m := shutdown.Manager{Done: o.done, AtMost: cfg.Drain.Deadline + hookSlack}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
