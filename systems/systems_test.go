@@ -5,6 +5,7 @@ package systems
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,14 +62,17 @@ func TestReferenceGatewayAsPods(t *testing.T) {
 			t.Errorf("%s: the hooks are %+v and %+v", name, own.Lifecycle, manager.Lifecycle)
 		}
 		args := strings.Join(own.Args, " ")
-		if got := strings.Contains(args, "--fault=no-goaway"); got != (p.Fault != "") {
-			t.Errorf("%s: %s", name, args)
-		}
 		if got := strings.Contains(args, "--ledger="); got != (p.Ledger != "") || got == strings.Contains(args, "--collector=") {
 			t.Errorf("%s: %s", name, args)
 		}
 		if !strings.Contains(args, "--admin=127.0.0.1:") || !strings.Contains(strings.Join(manager.Args, " "), "--at-most=25s") {
 			t.Errorf("%s: %s; %s", name, args, manager.Args)
+		}
+		// Each of the three programs looks whether it is its own.
+		for _, args := range [][]string{own.Args, manager.Args, manager.Lifecycle.PreStop.Exec.Command} {
+			if got := slices.Contains(args, "--fault="+p.Fault); got != (p.Fault != "") {
+				t.Errorf("%s: %s", name, args)
+			}
 		}
 	}
 }

@@ -4,8 +4,6 @@ package probe
 
 import (
 	"bytes"
-	"encoding/binary"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -33,46 +31,6 @@ func wireFrames() []byte {
 	_ = f.WriteRSTStream(3, http2.ErrCodeRefusedStream)
 	_ = f.WriteGoAway(1, http2.ErrCodeEnhanceYourCalm, []byte("too_many_pings"))
 	return b.Bytes()
-}
-
-// walk finds the frames of a text that is there as a whole: those that are whole
-// to where their readers look.
-func walk(p []byte) (out []string) {
-	for len(p) >= frameHeader {
-		length, kind := int(p[0])<<16|int(p[1])<<8|int(p[2]), http2.FrameType(p[3])
-		looked := 0
-		if kind == http2.FrameGoAway || kind == http2.FrameRSTStream {
-			looked = min(length, 8)
-		}
-		if len(p) < frameHeader+looked {
-			return out
-		}
-		out = append(out, fmt.Sprint(kind, p[4], binary.BigEndian.Uint32(p[5:])&(1<<31-1), p[frameHeader:frameHeader+looked]))
-		p = p[min(len(p), frameHeader+length):]
-	}
-	return out
-}
-
-// The frames are those that stand there, in whatever pieces they come.
-func FuzzFrames(f *testing.F) {
-	whole := wireFrames()
-	f.Add(whole, uint8(1))
-	f.Add(whole, uint8(200))
-	f.Add(whole[:len(whole)-3], uint8(7))
-	f.Add([]byte{0, 0, 0, byte(http2.FrameGoAway), 0, 0, 0, 0, 0}, uint8(9))
-	f.Add([]byte{0xff, 0xff, 0xff, byte(http2.FrameRSTStream), 0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3}, uint8(3))
-	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
-		var d frames
-		var got []string
-		for p := data; len(p) > 0; {
-			n := min(int(size)+1, len(p))
-			d.feed(p[:n], func(f frame) { got = append(got, fmt.Sprint(f.kind, uint8(f.flags), f.stream, f.payload)) })
-			p = p[n:]
-		}
-		if want := walk(data); !slices.Equal(got, want) {
-			t.Errorf("%x, in pieces of %d:\ngot  %q\nwant %q", data, int(size)+1, got, want)
-		}
-	})
 }
 
 // Whatever a server says, an attempt ends with an outcome, the connection is let

@@ -5,16 +5,10 @@ package probe
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"slices"
@@ -27,6 +21,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
@@ -41,23 +36,19 @@ type proof struct {
 }
 
 var identity = sync.OnceValue(func() proof {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a, err := pki.New("gateways")
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	p, err := a.Sign(serverName, x509.ExtKeyUsageServerAuth, serverName)
 	if err != nil {
 		panic(err)
 	}
-	return proof{
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+	cert, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		panic(err)
 	}
+	return proof{a.PEM(), cert}
 })
 
 // server is how a server of a protocol speaks TLS.
@@ -106,6 +97,10 @@ func (e farEnd) request() (id string, err error) {
 
 // What breaks between the TCP connection and the request is of phase tls.
 func TestHandshakes(t *testing.T) {
+	other, err := pki.New("other")
+	if err != nil {
+		t.Fatal(err)
+	}
 	both := []flow.Protocol{flow.TLS1, flow.H2}
 	shake := func(c *net.TCPConn, conf *tls.Config) {
 		s := tls.Server(c, conf)
@@ -123,7 +118,7 @@ func TestHandshakes(t *testing.T) {
 	}{
 		"another name": {both, failed(timeline.Malformed), func(s *load.Stream) { s.ServerName = "other.test" },
 			func(c *net.TCPConn, p flow.Protocol) { shake(c, identity().server(p)) }, nil, "other.test"},
-		"another CA": {both, failed(timeline.Malformed), func(s *load.Stream) { s.CA = string(otherCA()) },
+		"another CA": {both, failed(timeline.Malformed), func(s *load.Stream) { s.CA = string(other.PEM()) },
 			func(c *net.TCPConn, p flow.Protocol) { shake(c, identity().server(p)) }, nil, "unknown authority"},
 		"no ALPN": {[]flow.Protocol{flow.H2}, failed(timeline.Malformed), nil,
 			func(c *net.TCPConn, p flow.Protocol) {
@@ -203,15 +198,6 @@ func TestStalledHandshake(t *testing.T) {
 			t.Errorf("in phase %s after %v: %v", a.Phase, time.Since(begun), err)
 		}
 	})
-}
-
-// otherCA is a certificate that nothing comes from.
-func otherCA() []byte {
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "other"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, _ := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // What ends in the middle of an answer is the same in TLS, and its end is told.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/frames"
 )
 
 // tap listens on an h2 connection.
@@ -21,7 +22,7 @@ type tap struct {
 	ear *ear
 
 	mu      sync.Mutex
-	in, out frames
+	in, out frames.Splitter
 	sight   sight
 	next    *passage        // whose HEADERS are written next
 	pings   []time.Duration // when the peer's PINGs came that are not answered yet
@@ -51,8 +52,17 @@ func (s sight) over() bool { return s.goAway || s.err != nil || s.left }
 
 func newTap(nc net.Conn, e *ear) *tap {
 	t := &tap{Conn: nc, ear: e, open: map[uint32]*passage{}}
-	t.out.skip = len(http2.ClientPreface)
+	t.in.Wants, t.out.Wants = said, said
+	t.out.Skip = len(http2.ClientPreface)
 	return t
+}
+
+// said wants of a GOAWAY the last stream and the code, and of an RST_STREAM the code.
+func said(h http2.FrameHeader) int {
+	if h.Type == http2.FrameGoAway || h.Type == http2.FrameRSTStream {
+		return 8
+	}
+	return 0
 }
 
 func (t *tap) seen() sight {
@@ -89,7 +99,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.in.feed(p[:n], t.received)
+	t.in.Split(p[:n], t.received)
 	t.ended(err)
 	return n, err
 }
@@ -109,7 +119,7 @@ func (t *tap) Close() error {
 // answers them may have arrived already. The reader comes to the end behind that.
 func (t *tap) Write(p []byte) (int, error) {
 	t.mu.Lock()
-	t.out.feed(p, t.written)
+	t.out.Split(p, t.written)
 	t.mu.Unlock()
 	if _, err := t.Conn.Write(p); err != nil {
 		t.mu.Lock()
@@ -127,17 +137,17 @@ func (t *tap) ended(err error) {
 	}
 }
 
-func (t *tap) written(f frame) {
-	switch f.kind {
+func (t *tap) written(f frames.Frame) {
+	switch f.Type {
 	case http2.FrameHeaders:
 		t.sight.used = true
 		if t.next != nil {
-			t.next.id = f.stream
-			t.open[f.stream], t.next = t.next, nil
+			t.next.id = f.StreamID
+			t.open[f.StreamID], t.next = t.next, nil
 		}
 	case http2.FrameData:
 	case http2.FramePing:
-		if f.flags.Has(http2.FlagPingAck) && len(t.pings) > 0 {
+		if f.Flags.Has(http2.FlagPingAck) && len(t.pings) > 0 {
 			// One look at the clock: the frame's time less this is the very instant at
 			// which the PING came. Two would put it behind a GOAWAY that followed it closely.
 			at := timeline.Monotonic()
@@ -149,104 +159,41 @@ func (t *tap) written(f frame) {
 		return
 	}
 	// The flag has the same bit in both kinds.
-	if p := t.open[f.stream]; p != nil && f.flags.Has(http2.FlagDataEndStream) {
+	if p := t.open[f.StreamID]; p != nil && f.Flags.Has(http2.FlagDataEndStream) {
 		p.sent = timeline.Monotonic()
 	}
 }
 
-func (t *tap) received(f frame) {
-	switch f.kind {
+func (t *tap) received(f frames.Frame) {
+	switch f.Type {
 	case http2.FrameHeaders:
-		if p := t.open[f.stream]; p != nil && p.first == 0 {
+		if p := t.open[f.StreamID]; p != nil && p.first == 0 {
 			p.first = timeline.Monotonic()
 		}
 	case http2.FramePing:
-		if !f.flags.Has(http2.FlagPingAck) {
+		if !f.Flags.Has(http2.FlagPingAck) {
 			t.pings = append(t.pings, timeline.Monotonic())
 		}
 	case http2.FrameGoAway:
-		if len(f.payload) < 8 {
+		if len(f.Payload()) < 8 {
 			return
 		}
-		last := binary.BigEndian.Uint32(f.payload) & (1<<31 - 1)
+		last := binary.BigEndian.Uint32(f.Payload()) & frames.MaxStreamID
 		if !t.sight.goAway || last < t.sight.lastID {
 			t.sight.lastID = last
 		}
 		t.sight.goAway = true
-		code := http2.ErrCode(binary.BigEndian.Uint32(f.payload[4:]))
+		code := http2.ErrCode(binary.BigEndian.Uint32(f.Payload()[4:]))
 		t.ear.tell(timeline.FrameGoAway, "last", strconv.FormatUint(uint64(last), 10), "code", code.String())
 		t.ear.leave()
 	case http2.FrameRSTStream:
-		if len(f.payload) < 4 {
+		if len(f.Payload()) < 4 {
 			return
 		}
-		code := http2.ErrCode(binary.BigEndian.Uint32(f.payload))
-		if p := t.open[f.stream]; p != nil {
+		code := http2.ErrCode(binary.BigEndian.Uint32(f.Payload()))
+		if p := t.open[f.StreamID]; p != nil {
 			p.reset, p.code = true, code
 		}
-		t.ear.tell(timeline.FrameReset, "id", strconv.FormatUint(uint64(f.stream), 10), "code", code.String())
-	}
-}
-
-// frameHeader is the length of a frame's header, RFC 9113 section 4.1.
-const frameHeader = 9
-
-// frame is a frame's header, and the first 8 bytes of its payload if it is a
-// GOAWAY or an RST_STREAM.
-type frame struct {
-	kind    http2.FrameType
-	flags   http2.Flags
-	stream  uint32
-	payload []byte
-}
-
-// frames finds the frames in one direction of a connection.
-type frames struct {
-	skip int // bytes of no interest
-	have int // of buf
-	buf  [frameHeader + 8]byte
-}
-
-// feed goes through the next bytes, whatever pieces they come in.
-func (d *frames) feed(p []byte, see func(frame)) {
-	for len(p) > 0 {
-		if d.skip > 0 {
-			n := min(d.skip, len(p))
-			d.skip -= n
-			p = p[n:]
-			continue
-		}
-		n := copy(d.buf[d.have:d.need()], p)
-		d.have += n
-		p = p[n:]
-		if d.have < d.need() {
-			continue
-		}
-		see(frame{
-			kind:    http2.FrameType(d.buf[3]),
-			flags:   http2.Flags(d.buf[4]),
-			stream:  binary.BigEndian.Uint32(d.buf[5:]) & (1<<31 - 1),
-			payload: d.buf[frameHeader:d.have],
-		})
-		d.skip = d.length() - (d.have - frameHeader)
-		d.have = 0
-	}
-}
-
-// length is that of the payload, once the header is there.
-func (d *frames) length() int {
-	return int(d.buf[0])<<16 | int(d.buf[1])<<8 | int(d.buf[2])
-}
-
-// need is how many bytes of the frame are wanted, as far as is known.
-func (d *frames) need() int {
-	if d.have < frameHeader {
-		return frameHeader
-	}
-	switch http2.FrameType(d.buf[3]) {
-	case http2.FrameGoAway, http2.FrameRSTStream:
-		return frameHeader + min(8, d.length())
-	default:
-		return frameHeader
+		t.ear.tell(timeline.FrameReset, "id", strconv.FormatUint(uint64(f.StreamID), 10), "code", code.String())
 	}
 }

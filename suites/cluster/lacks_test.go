@@ -53,7 +53,7 @@ func TestLacks(t *testing.T) {
 			if b.Disrupt.NodeWide() && skip[[2]bool{false, true}].Why == "" {
 				t.Errorf("%s of %s would touch the nodes of others", b.ID, name)
 			}
-			outside := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
+			outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 			if lacks := skip[[2]bool{true, false}]; outside && lacks.Why == "" || !outside && lacks != most {
 				t.Errorf("%s of %s, with clients outside %t, in a cluster that can't be reached: %+v", b.ID, name, outside, lacks)
 			}

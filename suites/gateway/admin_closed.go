@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -39,6 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
 	},
 	Checks:     []assertions.Check{assertions.AdminClosed()},
-	BrokenBy:   []spec.Fault{gateway.OpenAdmin},
+	BrokenBy:   []spec.Fault{gateway.OpenAdmin, shutdown.HookAnswersAnybody},
 	Resolution: 60 * time.Millisecond,
 })

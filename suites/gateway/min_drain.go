@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -36,6 +37,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 	},
 	Checks:     []assertions.Check{assertions.HoldsMinimum()},
-	BrokenBy:   []spec.Fault{gateway.LeavesWhenIdle, gateway.StaysOn, gateway.ClosesListener, gateway.ExitsOnSigterm},
+	BrokenBy:   []spec.Fault{gateway.LeavesWhenIdle, gateway.StaysOn, gateway.ClosesListener, gateway.ExitsOnSigterm, shutdown.HookReturnsEarly, shutdown.HookNeverReturns},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -42,6 +43,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Slow, Takes: 12 * time.Second}, Rate: 4},
 	},
 	Checks:     []assertions.Check{assertions.DeadlineTellsFirst()},
-	BrokenBy:   []spec.Fault{gateway.BareDeadline},
+	BrokenBy:   []spec.Fault{gateway.BareDeadline, shutdown.HookEndsBeforeDrain},
 	Resolution: 60 * time.Millisecond,
 })

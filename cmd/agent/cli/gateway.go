@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 )
 
 func gatewayCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
@@ -36,6 +38,9 @@ func gatewayCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	where := newLedgerFlags(c, "collector-tls", "the instance")
 	drainFlags(c, &cfg.Drain, "the drain call")
 	faultFlag(c, &fault, gateway.Faults())
+	var m management
+	f.BoolVar(&m.managed, "managed", false, "leave its end to a shutdown manager, and leave at SIGTERM at once; so it is with each fault of that one's")
+	f.StringVar(&m.own, "own-manager", "", "file of a shutdown manager in this process, for a gateway that is managed and has no pod: SIGTERM is the pod's deletion then")
 	c.RunE = func(*cobra.Command, []string) error {
 		var err error
 		if cfg.Fault, err = fixtures.Find(gateway.Faults(), fault); err != nil {
@@ -45,18 +50,45 @@ func gatewayCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 			return err
 		}
 		cfg.Pod, cfg.PodName, cfg.Node, cfg.Log = id.podUID, id.podName, id.node, stderr
-		return errors.Join(runGateway(cfg, signals), closeLedger(cfg.Ledger))
+		m.managed = m.managed || fixtures.Has(shutdown.Faults(), cfg.Fault)
+		return errors.Join(runGateway(cfg, m, signals), closeLedger(cfg.Ledger))
 	}
 	return c
 }
 
-func runGateway(cfg gateway.Config, signals <-chan os.Signal) error {
+// management is who ends a gateway: itself, unless it is managed.
+type management struct {
+	managed bool
+	own     string // the file of a manager in this process; empty: there is none
+}
+
+func runGateway(cfg gateway.Config, by management, signals <-chan os.Signal) error {
+	logger := log.New(cfg.Log, "gateway: ", log.LstdFlags)
+	own := ownManager{done: by.own, fault: cfg.Fault, log: logger}
+	within := by.managed && by.own != ""
+	if within {
+		if err := own.take(&cfg); err != nil {
+			return usageError{err}
+		}
+	}
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return usageError{err}
 	}
-	logger := log.New(cfg.Log, "gateway: ", log.LstdFlags)
-	return runComponent(g, gateway.ErrNeverStarted, signals, logger, func() {
+	var c component = g
+	if by.managed {
+		m := &managed{Gateway: g, term: make(chan struct{})}
+		if within {
+			m.hook = func(ctx context.Context) { own.hook(ctx, cfg, g) }
+		}
+		c = m
+	}
+	return runComponent(c, gateway.ErrNeverStarted, signals, logger, func() {
+		if within {
+			if err := own.begin(context.Background(), drainURL(g)); err != nil {
+				logger.Print(err)
+			}
+		}
 		logger.Printf("version %s, pod %s", version(), cfg.Pod)
 		for _, name := range g.Listeners() {
 			logger.Printf("%s on %s", name, g.Addr(name))

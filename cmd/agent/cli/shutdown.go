@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 )
 
@@ -28,13 +30,19 @@ func shutdownCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command 
 	f.DurationVar(&s.AtLeast, "at-least", 0, "how long it lasts whoever is left")
 	f.DurationVar(&s.AtMost, "at-most", 0, "how long it waits for those who are left")
 	f.StringVar(&s.Done, "done", "", "file that tells the shutdown manager")
+	var fault string
+	faultFlag(c, &fault, gateway.Faults())
 	c.RunE = func(*cobra.Command, []string) error {
+		broken, err := fixtures.Find(gateway.Faults(), fault)
+		if err != nil {
+			return usageError{err}
+		}
 		if err := s.Validate(); err != nil {
 			return usageError{err}
 		}
 		ctx, cancel := untilSignal(signals)
 		defer cancel()
-		return s.Run(ctx)
+		return s.With(broken).Run(ctx)
 	}
 	return c
 }
@@ -52,18 +60,33 @@ func shutdownManagerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.C
 	f.StringVar(&listen, "listen", ":19002", "address of "+shutdown.ReadyPath)
 	f.StringVar(&m.Done, "done", "", "file of the shutdown command")
 	f.DurationVar(&m.AtMost, "at-most", 0, "how long a hook waits: longer than the shutdown command takes")
+	var fault, open string
+	var posts []string
+	faultFlag(c, &fault, gateway.Faults())
+	f.StringVar(&open, "open", "", "with the fault "+string(shutdown.HookAnswersAnybody)+": address at which anybody begins the drain")
+	f.StringArrayVar(&posts, "post", nil, "and URL that is posted to then; again for more")
 	c.RunE = func(*cobra.Command, []string) error {
+		broken, err := fixtures.Find(gateway.Faults(), fault)
+		if err != nil {
+			return usageError{err}
+		}
 		if m.Done == "" || m.AtMost <= 0 {
 			return usage("give --done, the file of the shutdown command, and --at-most")
 		}
 		ctx, cancel := untilSignal(signals)
 		defer cancel()
-		return serveManager(ctx, listen, m, log.New(stderr, "shutdown-manager: ", log.LstdFlags))
+		logger := log.New(stderr, "shutdown-manager: ", log.LstdFlags)
+		if broken == shutdown.HookAnswersAnybody {
+			if err := answerAnybody(ctx, open, posts, logger); err != nil {
+				return err
+			}
+		}
+		return serveManager(ctx, listen, shutdown.Broken(m, broken), logger)
 	}
 	return c
 }
 
-func serveManager(ctx context.Context, listen string, m shutdown.Manager, logger *log.Logger) error {
+func serveManager(ctx context.Context, listen string, m http.Handler, logger *log.Logger) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
