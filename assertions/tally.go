@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"iter"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -34,8 +35,9 @@ func (y *Tally) Span(from, to time.Duration) { y.gather.span(from, to) }
 // SpanDrain is Span from D to the exit of a termination, or to D + P where nobody saw that.
 func (y *Tally) SpanDrain(c Case, t Ending) { y.gather.shutBetween(c, t) }
 
-// NeedTerminations doubts a recording in which nothing terminated.
-func (y *Tally) NeedTerminations(c Case) { y.gather.needTerminations(c) }
+// Terminations are those of a recording, in the order in which they began. That there were none
+// is a doubt.
+func (y *Tally) Terminations(c Case) iter.Seq[Ending] { return y.gather.toll(c.terminated()).each() }
 
 // AskedAfter judges the connections of an instance that it told in one way (timeline.ConnTold,
 // by) that they end: a request that came on one when its sender could have known for longer

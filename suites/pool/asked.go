@@ -23,7 +23,7 @@ func nothingAsked(name, ends string, floor assertions.Floor, ways ...farewell) a
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			total, crossed := 0, 0
-			for _, t := range c.Terminations {
+			for t := range tally.Terminations(c) {
 				tally.SpanDrain(c, t)
 				of := 0
 				for _, way := range ways {
@@ -33,7 +33,6 @@ func nothingAsked(name, ends string, floor assertions.Floor, ways ...farewell) a
 				total += of
 				tally.Least(floor, t.Name, of)
 			}
-			tally.NeedTerminations(c)
 			return tally.Conclude(
 				fmt.Sprintf("nothing was asked on %d connections after their end was known%s", total, assertions.Crossed(crossed)),
 				fmt.Sprintf("on %d of %s a request came after the end", tally.Culprits(), assertions.Plural(total, "connection", "connections")))

@@ -74,7 +74,7 @@ func Evicts(own ...assertions.Floor) assertions.Check {
 			total, kept := 0, 0
 			var longest time.Duration
 			all := c.Timeline.EventsOf(timeline.Sockets, "")
-			for _, t := range c.Terminations {
+			for t := range tally.Terminations(c) {
 				if !t.Exit.Known() {
 					tally.Doubt("nobody saw %s exit", t.Name)
 					continue
@@ -114,7 +114,6 @@ func Evicts(own ...assertions.Floor) assertions.Check {
 				tally.Least(stoodFloor, t.Name, atD)
 				tally.Least(looksFloor, t.Name, after)
 			}
-			tally.NeedTerminations(c)
 			passed := fmt.Sprintf("none of %d sockets that stood at D was left", total)
 			if longest > 0 {
 				passed += fmt.Sprintf("; the last one was seen at exit + %s", longest.Round(time.Millisecond))
