@@ -391,7 +391,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 }
 
 // ofKind is a behaviour as an app carries it by the kind of its workload: a DaemonSet has as many
-// pods as there are nodes for it, others as many as the behaviour wants.
+// pods as there are nodes for it, and no more are ended; others have as many as the behaviour wants.
 func (s *Stage) ofKind(b behaviour.Behaviour, sys *system.System) (behaviour.Behaviour, behaviour.Skip) {
 	uncarried := func(why string, args ...any) (behaviour.Behaviour, behaviour.Skip) {
 		return b, behaviour.Because(spec.Uncarried, fmt.Sprintf(why, args...))
@@ -415,15 +415,16 @@ func (s *Stage) ofKind(b behaviour.Behaviour, sys *system.System) (behaviour.Beh
 	if made.Kind.Sizes() {
 		return b, behaviour.Skip{}
 	}
-	// The control of each recording kills so many.
-	ends := max(b.Disrupt.Targets, behaviour.KillEach.Targets)
 	on := deploy.Daemons(made.Template.Spec, s.nodes)
-	if on < ends {
-		return uncarried("it ends %d pods, and the DaemonSet %s has one on each of %d nodes, by their taints and its tolerations and nodeSelector: use more --nodes", ends, made.Name, on)
+	if on < leastDaemons {
+		return uncarried("the DaemonSet %s has a pod on %d of the cluster's nodes, by their taints and its tolerations and nodeSelector, and while one ends another has to serve: use more --nodes", made.Name, on)
 	}
-	b.Topology.Replicas = on
+	b.Topology.Replicas, b.Disrupt.Targets = on, min(b.Disrupt.Targets, on)
 	return b, behaviour.Skip{}
 }
+
+// leastDaemons is how many pods a DaemonSet has to have.
+const leastDaemons = 2
 
 // echoes says whether a subject is the reference app, which no manifest installs.
 func echoes(s behaviour.Subject) bool { return !s.Named && !s.Gateway() }
