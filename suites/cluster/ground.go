@@ -154,10 +154,15 @@ func (g *ground) open(ctx context.Context) error {
 // up waits for the pods that are ended.
 func (g *ground) up(ctx context.Context) ([]deploy.Instance, error) {
 	sub, n := g.subject, g.scenario.Topology.Replicas
-	if sub.ended.Kind.Sizes() {
+	switch sub.ended.Kind {
+	case disrupt.DaemonSet:
+		return g.scope.DaemonsReady(ctx, g.stage.cs, sub.ended.Name, sub.component, n, upBudget)
+	case disrupt.StatefulSet:
+		// Unless its manifest says otherwise, a pod begins when the one before it is available.
+		return g.scope.Ready(ctx, g.stage.cs, sub.component, n, upBudget+time.Duration(n)*g.scenario.Topology.MinReady)
+	default:
 		return g.scope.Ready(ctx, g.stage.cs, sub.component, n, upBudget)
 	}
-	return g.scope.DaemonsReady(ctx, g.stage.cs, sub.ended.Name, sub.component, n, upBudget)
 }
 
 // plain is the reference app with its Services, and who writes their slices, where
