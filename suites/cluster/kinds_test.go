@@ -89,4 +89,8 @@ func TestScopedElsewhere(t *testing.T) {
 	if skip := Lacks(b, sys, true, true); skip.Why != "" {
 		t.Errorf("on a cluster of ours: %s", skip.Why)
 	}
+	b.Topology.Role = system.Gateway
+	if skip := Lacks(b, nil, true, true); skip.Why != "" {
+		t.Errorf("the reference gateway: %s", skip.Why)
+	}
 }

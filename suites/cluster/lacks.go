@@ -42,7 +42,7 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return ""
 	case sys == nil && !ours:
 		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
-	case sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
+	case sys != nil && sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
 		return fmt.Sprintf("%s has objects outside of namespaces (cluster.scoped), which the suite makes on clusters that it made only: use --stage kind", sys.Metadata.Name)
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
