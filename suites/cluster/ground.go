@@ -125,7 +125,7 @@ func (g *ground) open(ctx context.Context) error {
 	if err := deploy.Create(ctx, s.cs, objects...); err != nil {
 		return err
 	}
-	targets, err := g.scope.Ready(ctx, s.cs, g.subject.component, g.scenario.Topology.Replicas, upBudget)
+	targets, err := g.up(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,6 +157,20 @@ func (g *ground) open(ctx context.Context) error {
 	at := types.NamespacedName{Namespace: g.scope.Namespace, Name: up[0].Name}
 	g.probe, err = s.follow(ctx, "probe", at, addr, dial, g.sink.Emit, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return err
+}
+
+// up waits for the pods that are ended.
+func (g *ground) up(ctx context.Context) ([]deploy.Instance, error) {
+	sub, n := g.subject, g.scenario.Topology.Replicas
+	switch sub.ended.Kind {
+	case disrupt.DaemonSet:
+		return g.scope.DaemonsReady(ctx, g.stage.cs, sub.ended.Name, sub.component, n, upBudget)
+	case disrupt.StatefulSet:
+		// Unless its manifest says otherwise, a pod begins when the one before it is available.
+		return g.scope.Ready(ctx, g.stage.cs, sub.component, n, upBudget+time.Duration(n)*g.scenario.Topology.MinReady)
+	default:
+		return g.scope.Ready(ctx, g.stage.cs, sub.component, n, upBudget)
+	}
 }
 
 // plain is the reference app with its Services, and who writes their slices, where
@@ -435,6 +449,6 @@ func (g *ground) Close(ctx context.Context) error {
 		}
 	}
 	g.stage.router.disown(g.sink)
-	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs) })
+	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs, g.stage.objects) })
 	return err
 }

@@ -43,6 +43,8 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return ""
 	case sys == nil && !ours:
 		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
+	case sys != nil && sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
+		return fmt.Sprintf("%s has objects outside of namespaces (cluster.scoped), which the suite makes on clusters that it made only: use --stage kind", sys.Metadata.Name)
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:
@@ -59,6 +61,23 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	case t.Apart:
 		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
+	}
+	return ""
+}
+
+// ofDeployments are the behaviours that are judged by what a Deployment says of itself.
+var ofDeployments = []string{"rollout.never-below", "rollout.ready-before-available"}
+
+// lackOfKind says why the pods of a workload can't be put to a behaviour that those of a
+// Deployment can; "": they can.
+func lackOfKind(b behaviour.Behaviour, w disrupt.Workload) string {
+	switch {
+	case w.Kind == disrupt.Deployment:
+		return ""
+	case slices.Contains(ofDeployments, b.ID), b.Disrupt.Kind == disrupt.Push:
+		return fmt.Sprintf("it is about what a Deployment promises and makes of its pods, and %s is a %s: run it with a Deployment of the same pods", w.Name, w.Kind)
+	case b.Disrupt.Kind == disrupt.ScaleDown && !w.Kind.Sizes():
+		return fmt.Sprintf("it scales down, and the %s %s has a pod on each of its nodes: run it with a Deployment of the same pods", w.Kind, w.Name)
 	}
 	return ""
 }

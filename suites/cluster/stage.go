@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
@@ -99,16 +100,20 @@ type Stage struct {
 
 // shared is what all views of a stage have together.
 type shared struct {
-	cs     kubernetes.Interface
-	auth   *control.Authority
-	client control.Credentials
-	server control.Credentials
-	router *router
-	system deploy.Scope // of what all scenarios share
+	cs      kubernetes.Interface
+	objects client.Client // for those of any kind: what manifests have
+	auth    *control.Authority
+	client  control.Credentials
+	server  control.Credentials
+	router  *router
+	system  deploy.Scope // of what all scenarios share
+	// scoped is what they share of the objects outside of namespaces, whatever the systems.
+	scoped *deploy.Shared
 	// backstage are the witnesses by node, or the one collector under "".
 	backstage map[string]*agent
 	collector string // where echo pods send their ledger; "" on ours
 	workers   []string
+	nodes     []corev1.Node
 	// lacks says why a feature is not to be had here.
 	lacks map[spec.Feature]string
 
@@ -130,7 +135,11 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("a client for the cluster: %w", err)
 	}
-	s := &Stage{cfg: cfg, shared: &shared{cs: cs, router: newRouter(), backstage: map[string]*agent{}}}
+	objects, err := deploy.Client(conf)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{cfg: cfg, shared: &shared{cs: cs, objects: objects, router: newRouter(), backstage: map[string]*agent{}}}
 	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
@@ -148,6 +157,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	}
 	s.look(ctx)
 	s.system = s.scope("system")
+	s.scoped = s.system.Shared()
 	defer func() {
 		if err != nil {
 			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downBudget)
@@ -348,7 +358,7 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return false, "", err
 		}
-		out = nil
+		out, s.nodes = nil, nodes.Items
 		var seen []string
 		for _, n := range nodes.Items {
 			hard := slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule })
@@ -374,8 +384,47 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	if skip.Why != "" || echoes(sys) {
 		return b, skip
 	}
-	return behaviour.Fit(b, sys.System)
+	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Gateway() {
+		return b, skip // a gateway is a Deployment (system.RenderManifests)
+	}
+	return s.ofKind(b, sys.System)
 }
+
+// ofKind is a behaviour as an app carries it by the kind of its workload: a DaemonSet has as many
+// pods as there are nodes for it, and no more are ended; others have as many as the behaviour wants.
+func (s *Stage) ofKind(b behaviour.Behaviour, sys *system.System) (behaviour.Behaviour, behaviour.Skip) {
+	uncarried := func(why string, args ...any) (behaviour.Behaviour, behaviour.Skip) {
+		return b, behaviour.Because(spec.Uncarried, fmt.Sprintf(why, args...))
+	}
+	scope, d := s.scope("plan"), sys.Drain
+	manifests, ended, err := sys.RenderManifests(sys.InPod(system.Place{
+		Name: sys.Metadata.Name, Namespace: scope.Namespace, Address: "0.0.0.0", ServerName: serverName,
+		MinDrain: d.MinDrain.D(), Timeout: d.Cut(), Grace: d.Grace.D(),
+		Image: scope.Image, Secret: systemSecret, ConfigMap: systemConfig,
+	}))
+	if err != nil {
+		return uncarried("its manifests can't be filled in: %v", err)
+	}
+	made, err := scope.Prepare(deploy.System{Component: gateName, Objects: manifests, Ended: ended, Container: sys.Cluster.Container})
+	if err != nil {
+		return uncarried("its manifests can't be used: %v", err)
+	}
+	if why := lackOfKind(b, made.Workload); why != "" {
+		return uncarried("%s", why)
+	}
+	if made.Kind.Sizes() {
+		return b, behaviour.Skip{}
+	}
+	on := deploy.Daemons(made.Template.Spec, s.nodes)
+	if on < leastDaemons {
+		return uncarried("the DaemonSet %s has a pod on %d of the cluster's nodes, by their taints and its tolerations and nodeSelector, and while one ends another has to serve: use more --nodes", made.Name, on)
+	}
+	b.Topology.Replicas, b.Disrupt.Targets = on, min(b.Disrupt.Targets, on)
+	return b, behaviour.Skip{}
+}
+
+// leastDaemons is how many pods a DaemonSet has to have.
+const leastDaemons = 2
 
 // echoes says whether a subject is the reference app, which no manifest installs.
 func echoes(s behaviour.Subject) bool { return !s.Named && !s.Gateway() }
@@ -504,5 +553,5 @@ func (s *Stage) Detach() {
 // Close removes what the run put into the cluster.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	s.Detach()
-	return nil, errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.cfg.Run, downBudget))
+	return nil, errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
 }

@@ -133,9 +133,13 @@ func (g *ground) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	scoped, err := sys.RenderScoped(place)
+	if err != nil {
+		return err
+	}
 	t := g.scenario.Topology
 	what := deploy.System{
-		Component: gateName, Objects: manifests, Ended: ended, Container: sys.Cluster.Container,
+		Component: gateName, Objects: manifests, Ended: ended, Container: sys.Cluster.Container, Scoped: scoped,
 		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable,
 	}
 	if t.Behind {
@@ -153,7 +157,7 @@ func (g *ground) install(ctx context.Context) error {
 	}
 	if t.Behind {
 		g.subject.ended, g.subject.component = disrupt.Workload{Kind: disrupt.StatefulSet, Name: back.Name}, back.Name
-		if err := g.scope.Install(ctx, g.stage.cfg.Rest, what, made); err != nil {
+		if err := g.scope.Install(ctx, g.stage.objects, what, made, g.stage.scoped); err != nil {
 			return err
 		}
 		stands, err := g.scope.Ready(ctx, g.stage.cs, gateName, what.Replicas, upBudget)
@@ -163,16 +167,16 @@ func (g *ground) install(ctx context.Context) error {
 		g.tasks.Go(func() { g.census(stands, peers) })
 		return nil
 	}
-	g.subject.ended = disrupt.Workload{Kind: disrupt.Deployment, Name: made.Deployment.Name}
+	g.subject.ended = made.Workload
 	g.subject.component, g.subject.container = gateName, made.Container.Name
 	if g.gates() {
-		g.fronts.expect(made.Deployment.Name)
+		g.fronts.expect(made.Name)
 		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-			"what": assertions.MarkFront, "deployment": made.Deployment.Name,
+			"what": assertions.MarkFront, "deployment": made.Name,
 		}})
 	}
 	g.tellSubject(made)
-	return g.scope.Install(ctx, g.stage.cfg.Rest, what, made)
+	return g.scope.Install(ctx, g.stage.objects, what, made, g.stage.scoped)
 }
 
 // backend is the app behind the system: what is ended, or what stays.
@@ -277,9 +281,11 @@ func (g *ground) place(peers []system.Backend, all string) system.Place {
 // tellSubject tells which container is the one that everything is about, and the
 // times that its manifest has.
 func (g *ground) tellSubject(made deploy.Installed) {
-	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-		"what": assertions.MarkSubject, "deployment": made.Deployment.Name, "container": made.Container.Name,
-	}})
+	about := map[string]string{"what": assertions.MarkSubject, "container": made.Container.Name, "workload": string(made.Kind) + "/" + made.Name}
+	if made.Kind == disrupt.Deployment {
+		about["deployment"] = made.Name
+	}
+	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: about})
 	t := g.scenario.Topology
 	attrs := map[string]string{"minDrain": t.MinDrain.String(), "timeout": t.Deadline.String()}
 	if t.UntilKilled() {
@@ -289,13 +295,13 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	// One that has no readiness probe has no period, and the check says so.
 	seconds := func(n int32) string { return (time.Duration(n) * time.Second).String() }
 	attrs["grace"] = seconds(corev1.DefaultTerminationGracePeriodSeconds)
-	if s := made.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; s != nil {
+	if s := made.Template.Spec.TerminationGracePeriodSeconds; s != nil {
 		attrs["grace"] = seconds(int32(*s))
 	}
 	if probe := made.Container.ReadinessProbe; probe != nil {
 		attrs["probe"], attrs["threshold"] = seconds(cmp.Or(probe.PeriodSeconds, 10)), fmt.Sprint(cmp.Or(probe.FailureThreshold, 3))
 	}
-	g.sink.Event(timeline.Event{Source: "manifest", Kind: timeline.Timers, Name: made.Deployment.Name, Attrs: attrs})
+	g.sink.Event(timeline.Event{Source: "manifest", Kind: timeline.Timers, Name: made.Name, Attrs: attrs})
 }
 
 // fronts says which pod stood between a client and the one that answered it.

@@ -110,7 +110,7 @@ func newCleanup(do ClusterActions) *cobra.Command {
 running ones too, their networks, routes and rules; and the folders and the
 processes of runs on the host that were killed. A run on the host that lives keeps
 its own. With --kubeconfig, what they left in that cluster instead: the namespaces
-labelled lastcall.dev/run.`,
+labelled lastcall.dev/run, and what was made for them outside of namespaces.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cleanup := do.Cleanup
@@ -130,7 +130,7 @@ labelled lastcall.dev/run.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "clean up in this cluster, which the suite did not make, instead of on this machine")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "clean up in this cluster, which stays, instead of on this machine")
 	return cmd
 }
 
