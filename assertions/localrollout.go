@@ -34,6 +34,7 @@ func LocalRollout(period time.Duration, threshold int) Check {
 		Name:     "requests through the load balancer in [first D, last exit + P]",
 		Expected: "no request fails, and no new connection waits until TCP asks again: until the load balancer has seen that a node has no ready pod left, the node's port serves from the terminating one",
 		Floors:   []Floor{newConns, reusedConns, bareFloor, byTerminating},
+		Needs:    []Evidence{Named},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			l := g.losses(c, flow.Balanced, newConns, reusedConns)

@@ -41,9 +41,9 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 		controls, all int
 	}{
 		"app and gateway":     {nil, 1.0, 4, 27},
-		"gateway":             {gateway, 1.0, 3, 18},
+		"gateway":             {gateway, 1.0, 3, 19},
 		"both, one core":      {nil, 0.4, 10, 55},
-		"gateway, many cores": {gateway, 8, 1, 9},
+		"gateway, many cores": {gateway, 8, 1, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			price := behaviour.OnCluster

@@ -32,7 +32,7 @@ func Fit(b Behaviour, sys *system.System) (Behaviour, Skip) {
 }
 
 // asked are the operations that an app is asked for that has paths of its own.
-var asked = []flow.Op{flow.Get, flow.Idle, flow.HalfHeader, flow.Belated, flow.Mute}
+var asked = []flow.Op{flow.Get, flow.Idle, flow.HalfHeader, flow.Belated, flow.Mute, flow.Check}
 
 // carries says whether an app that has paths of its own can be asked for a flow. Without requests
 // that last nobody could show that a client on kept connections would see a death.

@@ -45,6 +45,10 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
 	case sys != nil && sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
 		return fmt.Sprintf("%s has objects outside of namespaces (cluster.scoped), which the suite makes on clusters that it made only: use --stage kind", sys.Metadata.Name)
+	case t.Apart && sys.Local():
+		return ""
+	case strings.HasPrefix(b.ID, "endpoints.") && t.Apart:
+		return "it is about externalTrafficPolicy Local, with one pod on each node: write cluster.externalTrafficPolicy: Local to have that judged of the system, or run it without --system"
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:
@@ -59,8 +63,6 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it needs a liveness probe that looks each second, as the suite's reference app has one, and the manifest has its own: run it without --system"
 	case t.Budget > 0:
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
-	case t.Apart:
-		return "it puts each pod onto a node of its own, which this version does with the suite's reference app only: run it without --system"
 	}
 	return ""
 }
