@@ -45,6 +45,7 @@ func Write(w io.Writer, report *v1alpha1.ConformanceReport) error {
 	p.profiles()
 	p.short()
 	p.failed()
+	p.inPart()
 	p.unclaimed()
 	p.again()
 	if _, err := w.Write(p.b.Bytes()); err != nil {
@@ -249,6 +250,25 @@ func (p *page) failed() {
 			p.f("\n## Known deviations that passed\n\n")
 		}
 		p.f("- %s\n", markdown.Escape(text.Outlived(d)))
+	}
+}
+
+// inPart are the rules that passed by a part of their checks, because the system does not show what
+// the others take.
+func (p *page) inPart() {
+	begun := false
+	for i := range p.r.Behaviours {
+		b := &p.r.Behaviours[i]
+		if b.Verdict != spec.Pass {
+			continue
+		}
+		for _, left := range b.LeftOut() {
+			if !begun {
+				begun = true
+				p.f("\n## Passed by a part of their checks\n\n")
+			}
+			p.f("- `%s`: %s\n", b.Name(), markdown.Escape(left))
+		}
 	}
 }
 

@@ -124,3 +124,18 @@ func TestCommand(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
+
+// What passed by a part of its checks is stated so.
+func TestInPart(t *testing.T) {
+	r := read(t, "conformant")
+	const left = "the ledger: not judged: it keeps none"
+	for i := range r.Behaviours {
+		if r.Behaviours[i].Verdict == spec.Pass {
+			r.Behaviours[i].Findings = append(r.Behaviours[i].Findings, spec.Finding{Check: "the ledger", Verdict: spec.Skipped, Actual: "not judged: it keeps none"})
+			break
+		}
+	}
+	if text := written(t, r); strings.Count(text, left) != 1 || !strings.Contains(text, "## Passed by a part of their checks") {
+		t.Errorf("no %q in\n%s", left, text)
+	}
+}

@@ -299,6 +299,10 @@ func (p *page) failure(b *v1alpha1.Behaviour) {
 			p.field("Likely", f.Cause)
 		}
 	}
+	for _, left := range b.LeftOut() {
+		p.f("\n")
+		p.field("Check", left)
+	}
 	p.f("\n")
 	if p.ownPods(b) {
 		p.field("Whose", "The pods are Lastcall's own, and keep this rule on a healthy cluster. Look first at what ends them and what carries their traffic: the kubelet, the runtime, the CNI plugin, kube-proxy. What follows is for pods of yours.")
@@ -627,6 +631,9 @@ func (p *page) passed(b *v1alpha1.Behaviour) {
 				p.wrap("      ", f.Check+": "+s)
 			}
 		}
+	}
+	for _, s := range b.LeftOut() {
+		p.wrap("      ", s)
 	}
 }
 

@@ -340,3 +340,21 @@ func TestABusyMachine(t *testing.T) {
 		t.Errorf("what to do is told %d times", n)
 	}
 }
+
+// What a behaviour was not judged by stands beside what it was, whether it passed or failed.
+func TestLeftOut(t *testing.T) {
+	left := spec.Finding{Check: "the ledger", Verdict: spec.Skipped, Actual: "not judged: it keeps none"}
+	for _, v := range []spec.Verdict{spec.Pass, spec.Fail} {
+		r := v1alpha1.ConformanceReport{Behaviours: []v1alpha1.Behaviour{{
+			ID: "rollout.zero-failed", Level: spec.Must, Verdict: v, Findings: []spec.Finding{{Check: "requests", Verdict: v, Actual: "so many"}, left},
+		}}}
+		r.Conclude()
+		var out strings.Builder
+		if err := text.Write(&out, &r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "the ledger: not judged: it keeps none"); n != 1 {
+			t.Errorf("%s: told %d times in\n%s", v, n, out.String())
+		}
+	}
+}

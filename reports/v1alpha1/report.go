@@ -519,6 +519,18 @@ func (b *Behaviour) Name() string {
 	return b.ID + "[" + b.Variant + "]"
 }
 
+// LeftOut are the checks of a behaviour that was judged by others of its checks, and why these
+// could not be put: "NAME: REASON".
+func (b *Behaviour) LeftOut() []string {
+	var out []string
+	for _, f := range b.Findings {
+		if b.Verdict != spec.Skipped && f.Verdict == spec.Skipped {
+			out = append(out, f.Check+": "+f.Actual)
+		}
+	}
+	return out
+}
+
 // Line is what decided, in one line: why nothing was concluded, which may begin with a
 // violation that was seen all the same; else what the first finding with the verdict says.
 func (b *Behaviour) Line() string {
