@@ -78,15 +78,9 @@ func StandIn(f flow.Flow) flow.Flow {
 	return f
 }
 
-// long are the operations that a shorter one of the same kind stands in for.
-var long = []flow.Op{
-	flow.Slow, flow.Chunked, flow.Upload, flow.Continue, flow.Post, flow.WebSocket, flow.HalfHeader, flow.Belated,
-	flow.Ahead, flow.Talk, flow.Hear, flow.ServerStream, flow.Bidi,
-}
-
 // Long says whether a flow's requests take so long that in the control others
 // of the same kind stand in for them.
-func Long(f flow.Flow) bool { return f.Takes > 0 && slices.Contains(long, f.Op) }
+func Long(f flow.Flow) bool { return f.Takes > 0 && f.Op.Long() }
 
 // Sighted counts, for each flow, the failures within P of a kill. A direct stream counts for the victim only.
 func Sighted(c Case) map[flow.Flow]int {

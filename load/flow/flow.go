@@ -40,77 +40,6 @@ const (
 	Shared Conns = "shared"
 )
 
-// Op is what each request does.
-type Op string
-
-// The operations. All but Lookup, Check and Mute carry a request ID that the
-// backend's ledger repeats, and all but Lookup, Check, Get and Unary take
-// Flow.Takes: from first to last body byte where they have a body of pieces.
-const (
-	// Get is a short GET with a small body.
-	Get Op = "get"
-	// Slow is a GET whose body of known length comes in pieces.
-	Slow Op = "slow"
-	// Chunked is Slow with chunked transfer coding (in h2: no content-length).
-	Chunked Op = "chunked"
-	// Upload is a POST whose body goes up in pieces; the backend answers with
-	// its length and SHA-256.
-	Upload Op = "upload"
-	// Post is a POST with a small body, which the backend answers Flow.Takes
-	// after it has read it: all of it was sent, and nobody knows what became of it.
-	Post Op = "post"
-	// Continue is Upload that waits for 100 Continue before the body.
-	Continue Op = "continue"
-	// Unary is a gRPC call of one message each way. This and the next two go over
-	// HTTP/2 only.
-	Unary Op = "grpc-unary"
-	// ServerStream is a gRPC call that is answered with a stream of numbered
-	// messages.
-	ServerStream Op = "grpc-server"
-	// Bidi is a gRPC call that sends numbered messages, each of which is
-	// answered with the same number.
-	Bidi Op = "grpc-bidi"
-	// Idle is a short GET on a connection that then says nothing more for
-	// Flow.Takes: what becomes of it meanwhile, its frames tell. Conns is New.
-	Idle Op = "idle"
-	// WebSocket upgrades its connection, has a message echoed every
-	// work.MessageEvery for Flow.Takes, and then closes the WebSocket.
-	// Protocol is HTTP/1.1's, and Conns is New.
-	WebSocket Op = "websocket"
-	// HalfHeader is a short GET whose header comes in two halves, Flow.Takes
-	// apart. Protocol is HTTP/1.1's, and Conns is New.
-	HalfHeader Op = "half-header"
-	// Belated is a short GET that is sent Flow.Takes after its connection stood, on
-	// which nothing was said before.
-	Belated Op = "belated"
-	// Ahead is two short GETs at once, each of which the backend answers Flow.Takes
-	// after it has read it: the second one waits behind the first, and is a sample of
-	// its own. Protocol is HTTP/1.1's, and Conns is New.
-	Ahead Op = "ahead"
-	// AheadPost is a short GET that the backend answers Flow.Takes after it has read it,
-	// and a Post that begins with it, work.AheadBytes in all, and is sent to its end in
-	// just that time: more than a server reads while it works on the first. Otherwise as
-	// Ahead.
-	AheadPost Op = "ahead-post"
-	// Talk is a stream in which the server speaks first, the client sends a body
-	// in pieces that comes back as it goes, and each side ends its own half:
-	// load/work, talk.go. Protocol is TCP, and Conns New.
-	Talk Op = "talk"
-	// Hear is an opaque stream whose server ends its half at once, and hears what the
-	// client has to say for Flow.Takes.
-	Hear Op = "hear"
-	// Mute is a connection on which the client says nothing at all for
-	// Flow.Takes, not even in TLS: what becomes of it, its frames tell. It has
-	// no ledger. Conns is New.
-	Mute Op = "mute"
-	// Lookup asks a name server for the addresses of Stream.Query, of one
-	// family. It has no request ID and no ledger. Protocol is DNS.
-	Lookup Op = "lookup"
-	// Check is a GET of a health check port: ok is 200, anything else is the
-	// outcome status. It has no ledger.
-	Check Op = "check"
-)
-
 // Path is the way that the traffic takes.
 type Path string
 
@@ -226,9 +155,6 @@ func (f Flow) Sights() bool {
 		return true
 	}
 }
-
-// Calls says whether the operation is a gRPC call.
-func (o Op) Calls() bool { return o == Unary || o == ServerStream || o == Bidi }
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target
 // behind it where each target has a stream of its own. It is comparable, and as small as a

@@ -48,8 +48,8 @@ func callee(w http.ResponseWriter, r *http.Request) {
 // Every call against a healthy server.
 func TestHealthyCalls(t *testing.T) {
 	noLeaks(t)
-	for _, proto := range overH2 {
-		for _, conns := range anyConns {
+	for _, proto := range []flow.Protocol{flow.H2C, flow.H2} {
+		for _, conns := range flow.Unary.Conns() {
 			for op := range methods {
 				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op}}
 				if op != flow.Unary {

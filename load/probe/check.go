@@ -15,49 +15,6 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
-// shape is what an operation can be carried by.
-type shape struct {
-	op        flow.Op
-	protocols []flow.Protocol
-	conns     []flow.Conns
-	takes     bool // time of its own
-}
-
-var (
-	overHTTP = []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.H2, flow.BackendTLS}
-	overH1   = []flow.Protocol{flow.HTTP1, flow.TLS1, flow.BackendTLS}
-	overH2   = []flow.Protocol{flow.H2C, flow.H2}
-	overAny  = append(slices.Clone(overHTTP), flow.DNS, flow.TCP)
-	anyConns = []flow.Conns{flow.New, flow.Reused, flow.Shared}
-	newConns = []flow.Conns{flow.New}
-)
-
-var shapes = []shape{
-	{flow.Get, overHTTP, anyConns, false},
-	{flow.Slow, overHTTP, anyConns, true},
-	{flow.Chunked, overHTTP, anyConns, true},
-	{flow.Upload, overHTTP, anyConns, true},
-	{flow.Post, overHTTP, anyConns, true},
-	{flow.Continue, overHTTP, anyConns, true},
-	{flow.Unary, overH2, anyConns, false},
-	{flow.ServerStream, overH2, anyConns, true},
-	{flow.Bidi, overH2, anyConns, true},
-	{flow.Idle, overHTTP, newConns, true},
-	{flow.WebSocket, overH1, newConns, true},
-	{flow.HalfHeader, overH1, newConns, true},
-	{flow.Belated, overH1, newConns, true},
-	{flow.Ahead, overH1, newConns, true},
-	{flow.AheadPost, overH1, newConns, true},
-	{flow.Talk, []flow.Protocol{flow.TCP}, newConns, true},
-	{flow.Hear, []flow.Protocol{flow.TCP}, newConns, true},
-	{flow.Mute, overH1, newConns, true},
-	{flow.Lookup, []flow.Protocol{flow.DNS}, newConns, false},
-	{flow.Check, []flow.Protocol{flow.HTTP1}, newConns, false},
-}
-
-// paged are the operations that may ask for pages: GETs, and a connection on which nothing is said.
-var paged = []flow.Op{flow.Get, flow.Slow, flow.Idle, flow.HalfHeader, flow.Belated, flow.Ahead, flow.Mute}
-
 // check says what is wrong with a stream, all of it, and reads its address.
 func check(s load.Stream) (netip.AddrPort, error) {
 	var errs []error
@@ -73,28 +30,22 @@ func check(s load.Stream) (netip.AddrPort, error) {
 		bad("from %q: want a range of IPv4 addresses, as in 127.9.8.0/28", s.From)
 	}
 	p := s.Profile
-	sh := shape{op: p.Op, protocols: overAny, conns: anyConns}
-	if i := slices.IndexFunc(shapes, func(s shape) bool { return s.op == p.Op }); i >= 0 {
-		sh = shapes[i]
-		errs = append(errs, sh.time(p)...)
-	} else {
-		var ops []flow.Op
-		for _, s := range shapes {
-			ops = append(ops, s.op)
+	if p.Op.Known() {
+		errs = append(errs, ofTime(p)...)
+		if all := p.Op.Protocols(); !slices.Contains(all, p.Protocol) {
+			bad("op %q over protocol %q: want one of %q", p.Op, p.Protocol, all)
 		}
-		bad("op %q: want one of %q", p.Op, ops)
-	}
-	if !slices.Contains(sh.protocols, p.Protocol) {
-		bad("op %q over protocol %q: want one of %q", p.Op, p.Protocol, sh.protocols)
-	}
-	if !slices.Contains(sh.conns, p.Conns) {
-		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, sh.conns)
+		if all := p.Op.Conns(); !slices.Contains(all, p.Conns) {
+			bad("op %q with conns %q: want one of %q", p.Op, p.Conns, all)
+		}
+	} else {
+		bad("op %q: want one of %q", p.Op, flow.Ops())
 	}
 	if p.Conns == flow.Shared && !isH2(p.Protocol) {
-		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, overH2)
+		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, []flow.Protocol{flow.H2C, flow.H2})
 	}
-	if len(s.Pages) > 0 && !slices.Contains(paged, p.Op) {
-		bad("op %q of pages: want one of %q", p.Op, paged)
+	if len(s.Pages) > 0 && !p.Op.Paged() {
+		bad("op %q of pages: want one of %q", p.Op, slices.DeleteFunc(flow.Ops(), func(o flow.Op) bool { return !o.Paged() }))
 	}
 	for _, page := range s.Pages {
 		if u, err := url.ParseRequestURI(page.Path); err != nil || u.Path == "" || page.Path[0] != '/' || page.Status < 200 || page.Status > 299 {
@@ -137,12 +88,12 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	return addr, errors.Join(errs...)
 }
 
-// time says what is wrong with how long an operation takes.
-func (sh shape) time(p load.Profile) []error {
-	switch {
-	case !sh.takes && p.Takes != 0:
+// ofTime says what is wrong with how long an operation takes.
+func ofTime(p load.Profile) []error {
+	switch takes := p.Op.Takes(); {
+	case !takes && p.Takes != 0:
 		return []error{fmt.Errorf("op %q takes no time of its own: takes is %v, want 0", p.Op, p.Takes)}
-	case sh.takes && p.Takes < time.Millisecond:
+	case takes && p.Takes < time.Millisecond:
 		return []error{fmt.Errorf("op %q: takes is %v, want 1ms at least", p.Op, p.Takes)}
 	default:
 		return nil

@@ -33,8 +33,8 @@ import (
 // Every protocol, connection and operation against a healthy server.
 func TestHealthy(t *testing.T) {
 	noLeaks(t)
-	for _, proto := range overHTTP {
-		for _, conns := range anyConns {
+	for _, proto := range flow.Get.Protocols() {
+		for _, conns := range flow.Get.Conns() {
 			if conns == flow.Shared && !isH2(proto) {
 				continue
 			}

@@ -301,7 +301,7 @@ func TestTalkOutcomes(t *testing.T) {
 // What becomes of a connection on which nothing is said is told by its frames;
 // its sample says that it stood.
 func TestMute(t *testing.T) {
-	for _, proto := range overH1 {
+	for _, proto := range flow.WebSocket.Protocols() {
 		for name, c := range map[string]struct {
 			end  func(c *net.TCPConn)
 			told []string

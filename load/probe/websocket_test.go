@@ -94,7 +94,7 @@ const always = 1 << 20
 // is ok, and the server's end is heard.
 func TestWebSocket(t *testing.T) {
 	noLeaks(t)
-	for _, proto := range overH1 {
+	for _, proto := range flow.WebSocket.Protocols() {
 		for _, delay := range []time.Duration{0, 10 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s/%s", proto, delay), func(t *testing.T) {
 				t.Parallel()

@@ -31,16 +31,17 @@ func Fit(b Behaviour, sys *system.System) (Behaviour, Skip) {
 	return fit(b, sys), Skip{}
 }
 
-// asked are the operations that an app is asked for that has paths of its own.
-var asked = []flow.Op{flow.Get, flow.Idle, flow.HalfHeader, flow.Belated, flow.Mute, flow.Check}
-
 // carries says whether an app that has paths of its own can be asked for a flow. Without requests
 // that last nobody could show that a client on kept connections would see a death.
 func carries(app *system.Paths, p load.Profile) bool {
 	if app == nil {
 		return true
 	}
-	return asksToLast(p) && app.Slow != "" || slices.Contains(asked, p.Op) && (p.Conns == flow.New || app.Slow != "")
+	if asksToLast(p) {
+		return app.Slow != ""
+	}
+	// A health check port is kube-proxy's to answer.
+	return (p.Op.Paged() || p.Op == flow.Check) && (p.Conns == flow.New || app.Slow != "")
 }
 
 // unfit says why a vendor's system can't be put to a behaviour.
@@ -77,9 +78,6 @@ const reaching = 2 * time.Second
 // timeouts of these as they are.
 const headerTakes = 8 * time.Second
 
-// inHand are the requests that a drain finds begun, and that are over soon by design.
-var inHand = []flow.Op{flow.Slow, flow.Chunked, flow.Upload, flow.Continue, flow.HalfHeader, flow.Belated, flow.WebSocket}
-
 // reach makes a request to an instance as long as it takes to outlast a vendor's minimum, if it
 // then ends a second before the timeout; as many as before are in hand at an instant. Where
 // something else is done midway, that is what the requests are to show.
@@ -88,7 +86,7 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 	if (p.Op == flow.HalfHeader || p.Op == flow.Belated) && takes > headerTakes {
 		return p
 	}
-	if p.Path != flow.Direct || !slices.Contains(inHand, p.Op) || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
+	if p.Path != flow.Direct || !p.Op.Soon() || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
 		return p
 	}
 	p.Rate *= float64(p.Takes) / float64(takes)

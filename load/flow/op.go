@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flow
+
+import "slices"
+
+// Op is what each request does.
+type Op string
+
+// The operations. All but Lookup, Check and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Get and Unary take
+// Flow.Takes: from first to last body byte where they have a body of pieces.
+const (
+	// Get is a short GET with a small body.
+	Get Op = "get"
+	// Slow is a GET whose body of known length comes in pieces.
+	Slow Op = "slow"
+	// Chunked is Slow with chunked transfer coding (in h2: no content-length).
+	Chunked Op = "chunked"
+	// Upload is a POST whose body goes up in pieces; the backend answers with
+	// its length and SHA-256.
+	Upload Op = "upload"
+	// Post is a POST with a small body, which the backend answers Flow.Takes
+	// after it has read it: all of it was sent, and nobody knows what became of it.
+	Post Op = "post"
+	// Continue is Upload that waits for 100 Continue before the body.
+	Continue Op = "continue"
+	// Unary is a gRPC call of one message each way. This and the next two go over
+	// HTTP/2 only.
+	Unary Op = "grpc-unary"
+	// ServerStream is a gRPC call that is answered with a stream of numbered
+	// messages.
+	ServerStream Op = "grpc-server"
+	// Bidi is a gRPC call that sends numbered messages, each of which is
+	// answered with the same number.
+	Bidi Op = "grpc-bidi"
+	// Idle is a short GET on a connection that then says nothing more for
+	// Flow.Takes: what becomes of it meanwhile, its frames tell. Conns is New.
+	Idle Op = "idle"
+	// WebSocket upgrades its connection, has a message echoed every
+	// work.MessageEvery for Flow.Takes, and then closes the WebSocket.
+	// Protocol is HTTP/1.1's, and Conns is New.
+	WebSocket Op = "websocket"
+	// HalfHeader is a short GET whose header comes in two halves, Flow.Takes
+	// apart. Protocol is HTTP/1.1's, and Conns is New.
+	HalfHeader Op = "half-header"
+	// Belated is a short GET that is sent Flow.Takes after its connection stood, on
+	// which nothing was said before.
+	Belated Op = "belated"
+	// Ahead is two short GETs at once, each of which the backend answers Flow.Takes
+	// after it has read it: the second one waits behind the first, and is a sample of
+	// its own. Protocol is HTTP/1.1's, and Conns is New.
+	Ahead Op = "ahead"
+	// AheadPost is a short GET that the backend answers Flow.Takes after it has read it,
+	// and a Post that begins with it, work.AheadBytes in all, and is sent to its end in
+	// just that time: more than a server reads while it works on the first. Otherwise as
+	// Ahead.
+	AheadPost Op = "ahead-post"
+	// Talk is a stream in which the server speaks first, the client sends a body
+	// in pieces that comes back as it goes, and each side ends its own half:
+	// load/work, talk.go. Protocol is TCP, and Conns New.
+	Talk Op = "talk"
+	// Hear is an opaque stream whose server ends its half at once, and hears what the
+	// client has to say for Flow.Takes.
+	Hear Op = "hear"
+	// Mute is a connection on which the client says nothing at all for
+	// Flow.Takes, not even in TLS: what becomes of it, its frames tell. It has
+	// no ledger. Conns is New.
+	Mute Op = "mute"
+	// Lookup asks a name server for the addresses of Stream.Query, of one
+	// family. It has no request ID and no ledger. Protocol is DNS.
+	Lookup Op = "lookup"
+	// Check is a GET of a health check port: ok is 200, anything else is the
+	// outcome status. It has no ledger.
+	Check Op = "check"
+)
+
+// row is all that is known of an operation, beside how it is spoken (load/probe) and answered.
+type row struct {
+	op        Op
+	protocols []Protocol // that carry it
+	conns     []Conns
+	operation
+	means string // in words, behind a path, a protocol and connections
+}
+
+// operation is what there is to know of an operation that is yes or no.
+type operation struct {
+	takes bool // it takes Flow.Takes
+	long  bool // in the control a shorter one of its kind stands in for it
+	soon  bool // where a drain finds it begun it is over soon, by design
+	page  bool // it is a GET that any app can be asked for, or asks for nothing
+}
+
+var (
+	overHTTP = []Protocol{HTTP1, H2C, TLS1, H2, BackendTLS}
+	overH1   = []Protocol{HTTP1, TLS1, BackendTLS}
+	overH2   = []Protocol{H2C, H2}
+	anyConns = []Conns{New, Reused, Shared}
+	newConns = []Conns{New}
+)
+
+// rows are all operations.
+var rows = []row{
+	{Get, overHTTP, anyConns, operation{page: true}, "short replies"},
+	{Slow, overHTTP, anyConns, operation{takes: true, long: true, soon: true, page: true}, "replies of known length that take as long as the name says"},
+	{Chunked, overHTTP, anyConns, operation{takes: true, long: true, soon: true}, "replies in chunks that take as long as the name says"},
+	{Upload, overHTTP, anyConns, operation{takes: true, long: true, soon: true}, "uploads that take as long as the name says"},
+	{Post, overHTTP, anyConns, operation{takes: true, long: true}, "short POSTs that the backend thinks about for as long as the name says"},
+	{Continue, overHTTP, anyConns, operation{takes: true, long: true, soon: true}, "uploads that wait for 100 Continue, and take as long as the name says"},
+	{Unary, overH2, anyConns, operation{}, "gRPC calls of one message each way"},
+	{ServerStream, overH2, anyConns, operation{takes: true, long: true}, "gRPC calls that are answered with numbered messages for as long as the name says"},
+	{Bidi, overH2, anyConns, operation{takes: true, long: true}, "gRPC calls that send numbered messages for as long as the name says, and have each answered"},
+	{Idle, overHTTP, newConns, operation{takes: true, page: true}, "a short reply on a connection that then says nothing for as long as the name says"},
+	{WebSocket, overH1, newConns, operation{takes: true, long: true, soon: true}, "WebSockets that are open for as long as the name says"},
+	{HalfHeader, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies to a header that comes in two halves, so far apart as the name says"},
+	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
+	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
+	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
+	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
+	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
+	{Mute, overH1, newConns, operation{takes: true, page: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
+	{Lookup, []Protocol{DNS}, newConns, operation{}, "one address is asked for"},
+	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
+}
+
+// Ops are all operations.
+func Ops() []Op {
+	out := make([]Op, len(rows))
+	for i, r := range rows {
+		out[i] = r.op
+	}
+	return out
+}
+
+// Known says whether there is such an operation.
+func (o Op) Known() bool { return slices.Contains(Ops(), o) }
+
+// row is what is known of it; the zero value where it is none.
+func (o Op) row() row {
+	i := slices.IndexFunc(rows, func(r row) bool { return r.op == o })
+	if i < 0 {
+		return row{}
+	}
+	return rows[i]
+}
+
+// Protocols are those that carry it.
+func (o Op) Protocols() []Protocol { return slices.Clone(o.row().protocols) }
+
+// Conns are the connections that it may go over, where its protocol has such.
+func (o Op) Conns() []Conns { return slices.Clone(o.row().conns) }
+
+// Takes says whether it takes a time of its own (Flow.Takes).
+func (o Op) Takes() bool { return o.row().takes }
+
+// Long says whether it may take so long that in the control a shorter one of its kind stands in
+// for it.
+func (o Op) Long() bool { return o.row().long }
+
+// Soon says whether it is over soon, by design, where a drain finds it begun.
+func (o Op) Soon() bool { return o.row().soon }
+
+// Paged says whether any app can be asked for it: a GET, or a connection on which nothing is said.
+func (o Op) Paged() bool { return o.row().page }
+
+// Means says it in words, as they stand behind a path, a protocol and connections.
+func (o Op) Means() string { return o.row().means }
+
+// Calls says whether the operation is a gRPC call.
+func (o Op) Calls() bool { return o == Unary || o == ServerStream || o == Bidi }
