@@ -136,11 +136,11 @@ func Ops() []Op {
 // Known says whether there is such an operation.
 func (o Op) Known() bool { return slices.Contains(Ops(), o) }
 
-// row is what is known of it; the zero value where it is none.
+// row is what is known of it. Of one that is none nothing is, but that some protocol carries it.
 func (o Op) row() row {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.op == o })
 	if i < 0 {
-		return row{}
+		return row{protocols: slices.Concat(overHTTP, []Protocol{TCP, DNS}), conns: anyConns}
 	}
 	return rows[i]
 }

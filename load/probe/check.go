@@ -32,14 +32,14 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	p := s.Profile
 	if p.Op.Known() {
 		errs = append(errs, ofTime(p)...)
-		if all := p.Op.Protocols(); !slices.Contains(all, p.Protocol) {
-			bad("op %q over protocol %q: want one of %q", p.Op, p.Protocol, all)
-		}
-		if all := p.Op.Conns(); !slices.Contains(all, p.Conns) {
-			bad("op %q with conns %q: want one of %q", p.Op, p.Conns, all)
-		}
 	} else {
 		bad("op %q: want one of %q", p.Op, flow.Ops())
+	}
+	if all := p.Op.Protocols(); !slices.Contains(all, p.Protocol) {
+		bad("op %q over protocol %q: want one of %q", p.Op, p.Protocol, all)
+	}
+	if all := p.Op.Conns(); !slices.Contains(all, p.Conns) {
+		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, all)
 	}
 	if p.Conns == flow.Shared && !isH2(p.Protocol) {
 		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, []flow.Protocol{flow.H2C, flow.H2})
