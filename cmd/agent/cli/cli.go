@@ -48,7 +48,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %q: use probe, pressure, echo, gateway, shutdown, shutdown-manager, witness, signal or version", args[0])
+				return usage("there is no command %q: use probe, pressure, echo, gateway, shutdown, shutdown-manager, sidecar, redirect, controller, witness, signal or version", args[0])
 			}
 			return c.Help()
 		},
@@ -58,6 +58,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), echoCommand(signals, stderr), gatewayCommand(signals, stderr), witnessCommand(signals, stderr), signalCommand(),
 		shutdownCommand(signals, stderr), shutdownManagerCommand(signals, stderr),
+		sidecarCommand(signals, stderr), redirectCommand(stderr), controllerCommand(signals, stderr),
 		&cobra.Command{
 			Use: "version", Short: "Say which build this is", Args: noArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version()) },
@@ -72,11 +73,11 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// identity is who this agent is, from the downward API.
-type identity struct{ podUID, podName, node string }
+// whoami is who this agent is, from the downward API.
+type whoami struct{ podUID, podName, node string }
 
-func identityFlags(c *cobra.Command) *identity {
-	var id identity
+func identityFlags(c *cobra.Command) *whoami {
+	var id whoami
 	c.Flags().StringVar(&id.podUID, "pod-uid", os.Getenv("LASTCALL_POD_UID"), "UID of the pod (metadata.uid); or LASTCALL_POD_UID")
 	c.Flags().StringVar(&id.podName, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of the pod (metadata.name); or LASTCALL_POD_NAME")
 	c.Flags().StringVar(&id.node, "node", os.Getenv("LASTCALL_NODE"), "name of the node (spec.nodeName); or LASTCALL_NODE")

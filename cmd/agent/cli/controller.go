@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"io"
+	"log"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/controller"
+)
+
+func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
+	c := &cobra.Command{Use: "controller", Short: "The reference mesh's control plane: webhook, CA and discovery, one of two replicas", Args: noArgs}
+	id := identityFlags(c)
+	var cfg controller.Config
+	var fault, pull string
+	f := c.Flags()
+	f.StringVar(&cfg.Injector.Mesh, "mesh", "", "ID of the mesh: the value of the namespaces' label lastcall.dev/mesh")
+	f.StringVar(&cfg.Namespace, "namespace", os.Getenv("LASTCALL_NAMESPACE"), "its own namespace; or LASTCALL_NAMESPACE")
+	f.StringVar(&cfg.Injector.Image, "image", "", "image of what it injects")
+	f.StringVar(&pull, "pull", "IfNotPresent", "how nodes get that image: Always, IfNotPresent, Never")
+	f.StringVar(&cfg.Injector.Controller, "address", "", "IP of its Service, which sidecars are told")
+	drainFlags(c, &cfg.Drain, "the drain call")
+	faultFlag(c, &fault, controller.Faults())
+	c.RunE = func(*cobra.Command, []string) error {
+		var err error
+		if cfg.Fault, err = fixtures.Find(controller.Faults(), fault); err != nil {
+			return usageError{err}
+		}
+		if cfg.Injector.Pull, err = controller.Pull(pull); err != nil {
+			return usageError{err}
+		}
+		if cfg.Injector.Mesh == "" || cfg.Injector.Image == "" || cfg.Injector.Controller == "" || cfg.Namespace == "" {
+			return usage("--mesh, --image, --address and --namespace are needed")
+		}
+		conf, err := rest.InClusterConfig()
+		if err != nil {
+			return err
+		}
+		conf.QPS, conf.Burst = 100, 200 // each new sidecar has its token reviewed
+		if cfg.Client, err = kubernetes.NewForConfig(conf); err != nil {
+			return err
+		}
+		cfg.PodName, cfg.Log = id.podName, log.New(stderr, "controller: ", log.LstdFlags|log.Lmicroseconds)
+		cfg.Injector.ServerName = controller.ServerName(cfg.Namespace)
+		one, err := controller.New(cfg)
+		if err != nil {
+			return usageError{err}
+		}
+		return runComponent(one, controller.ErrNeverStarted, signals, cfg.Log, func() { cfg.Log.Printf("serves; version %s", version()) })
+	}
+	return c
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+)
+
+func redirectCommand(stdout io.Writer) *cobra.Command {
+	c := &cobra.Command{Use: "redirect", Short: "The mesh's init container: write the rules that bring the pod's connections to its sidecar", Args: noArgs}
+	var settings, hosts string
+	f := c.Flags()
+	f.StringVar(&settings, "settings", "{}", "what is left alone (redirect.Settings, in YAML)")
+	f.StringVar(&hosts, "host-ips", os.Getenv("LASTCALL_HOST_IPS"), "addresses of the node, from which the kubelet probes: IP,IP; or LASTCALL_HOST_IPS")
+	c.RunE = func(*cobra.Command, []string) error {
+		var s redirect.Settings
+		if err := yaml.UnmarshalStrict([]byte(settings), &s); err != nil {
+			return usage("--settings: %w", err)
+		}
+		for text := range strings.SplitSeq(hosts, ",") {
+			if text == "" {
+				continue
+			}
+			ip, err := netip.ParseAddr(text)
+			if err != nil {
+				return usage("--host-ips: %w", err)
+			}
+			s.Probes.From = append(s.Probes.From, ip)
+		}
+		if err := s.Validate(); err != nil {
+			return usageError{err}
+		}
+		if err := redirect.Apply(nil, s); err != nil {
+			return err
+		}
+		state, err := redirect.Show(nil)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, state)
+		return nil
+	}
+	return c
+}
