@@ -21,7 +21,7 @@ type carrying struct {
 
 func (c carrying) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	sys := c.stack.Subject(b.Topology)
-	if skip := cluster.Lacks(b, c.stack.Tested(), true, true); skip.Why != "" || !sys.Named && !sys.Gateway() {
+	if skip := cluster.Lacks(b, c.stack.Tested(), true, true); skip.Why != "" || sys.OwnApp() {
 		return b, skip
 	}
 	return behaviour.Fit(b, sys.System)

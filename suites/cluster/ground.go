@@ -102,7 +102,7 @@ func (g *ground) open(ctx context.Context) error {
 	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
-	if !echoes(g.system) {
+	if !g.system.OwnApp() {
 		if err := g.install(ctx); err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (g *ground) app() deploy.Echo {
 		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart,
 		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
-	if f := g.scenario.Fault; fixtures.Has(echo.Faults(), f) || fixtures.Has(deploy.Faults(), f) {
+	if f := g.scenario.Fault; g.stage.stack.App().Made(behaviour.ComponentOf(f)) || fixtures.Has(deploy.Faults(), f) {
 		e.Fault = f
 		e.ProbeApart = f == echo.ListenerBeforeReady
 		e.State = f == echo.DrainSticks
