@@ -88,17 +88,10 @@ func (t Topology) String() string {
 	return s
 }
 
-// acts are what is done in the middle of a disruption, as a person says it.
-var acts = map[disrupt.Act]string{
-	disrupt.SigtermAgain:       "a second SIGTERM",
-	disrupt.RestartProxy:       "a restart of kube-proxy on every node",
-	disrupt.ControlPlaneOutage: "an outage of the control plane",
-}
-
 // InWords says what a disruption does.
 func InWords(d disrupt.Disruption) string {
-	act, ok := acts[d.Midway]
-	if !ok {
+	act := d.Midway.Says()
+	if act == "" {
 		return d.String()
 	}
 	later := " at once"

@@ -134,8 +134,12 @@ func gatewayFlags(f *pflag.FlagSet) func(started) error {
 	f.StringVar(&m.own, "own-manager", "", "file of a shutdown manager in this process, for a gateway that is managed and has no pod: SIGTERM is the pod's deletion then")
 	return func(s started) error {
 		cfg.Pod, cfg.PodName, cfg.Node, cfg.Log = s.podUID, s.podName, s.node, s.log
-		cfg.Drain, cfg.Ledger, cfg.Fault = s.drain, s.ledger, s.fault
-		m.managed = m.managed || fixtures.Has(shutdown.Faults(), cfg.Fault)
+		cfg.Drain, cfg.Ledger = s.drain, s.ledger
+		if fixtures.Has(shutdown.Faults(), s.fault) {
+			m.managed, m.fault = true, s.fault // the gateway itself is whole
+		} else {
+			cfg.Fault = s.fault
+		}
 		return runGateway(cfg, m, s.signals)
 	}
 }

@@ -28,12 +28,13 @@ const (
 // management is who ends a gateway: itself, unless it is managed.
 type management struct {
 	managed bool
-	own     string // the file of a manager in this process; empty: there is none
+	own     string     // the file of a manager in this process; empty: there is none
+	fault   spec.Fault // of the manager
 }
 
 func runGateway(cfg gateway.Config, by management, signals <-chan os.Signal) error {
 	logger := log.New(cfg.Log, "gateway: ", log.LstdFlags)
-	own := ownManager{done: by.own, fault: cfg.Fault, log: logger}
+	own := ownManager{done: by.own, fault: by.fault, log: logger}
 	within := by.managed && by.own != ""
 	if within {
 		if err := own.take(&cfg); err != nil {
