@@ -107,6 +107,8 @@ node-image: ## build the node image from source (no registry needed)
 	$(GO) run ./kind/nodeimage/build --k8s $(K8S)
 
 generate: ## write generated files anew
+	@# What links components and areas comes before what is made of them.
+	$(GO) generate ./suites/behaviour ./suites/all
 	$(GO) generate ./...
 	@# By way of another file: a build that fails leaves the old one alone.
 	$(GO) run ./cmd/lastcall list -o markdown > docs/.catalogue && mv docs/.catalogue docs/catalogue.md

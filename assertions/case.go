@@ -106,7 +106,8 @@ const (
 	// the gate opens without it. Attrs: stream, why.
 	MarkUnserved = "unserved"
 	// MarkSubject names the container that the recording is about, where the pods
-	// that are ended have several. Attrs: deployment, container.
+	// that are ended have several. Attrs: deployment, container; role, where what is ended is
+	// neither a front nor an app.
 	MarkSubject = "subject"
 )
 

@@ -20,7 +20,7 @@ func (i Instant) Known() bool { return i.Source != "" }
 // (fixtures/system). "": the recording does not tell.
 type Role string
 
-// The roles that recordings tell of today. MarkFront may name any other.
+// The roles that recordings tell of where no mark names another (MarkFront, MarkSubject).
 const (
 	RoleApp     Role = "app"     // it answers requests by itself
 	RoleGateway Role = "gateway" // it stands before those that answer

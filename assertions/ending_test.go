@@ -260,6 +260,9 @@ func TestEndings(t *testing.T) {
 			"b app process-end: exit=10s", "w node-proxy process-end: exit=11s",
 			"g gateway process-end: exit=12s", "unheard  process-end: exit=13s",
 		}},
+		"neither a front nor an app": {[]timeline.Event{
+			mark(attrs{"what": MarkSubject, "role": "cni"}), deletion(10*sec, "c"), drain(10*sec, "c"),
+		}, []string{"c cni deletion: del=10s D=10s K=40s"}},
 		"a front that is all that is ended": {[]timeline.Event{
 			mark(attrs{"what": MarkFront}), deletion(10*sec, "g"), drain(10*sec, "g"),
 		}, []string{"g gateway deletion: del=10s D=10s K=40s"}},

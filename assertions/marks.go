@@ -12,6 +12,7 @@ import (
 type marks struct {
 	fronts   []mark            // MarkFront: of is the role
 	subjects []mark            // MarkSubject: of is the container
+	subject  Role              // MarkSubject: of what is no front
 	owners   map[string]string // of pods, by UID, as far as the watch told them
 }
 
@@ -19,7 +20,7 @@ type marks struct {
 type mark struct{ deployment, of string }
 
 func marksOf(tl *timeline.Timeline) marks {
-	m := marks{owners: map[string]string{}}
+	m := marks{subject: RoleApp, owners: map[string]string{}}
 	for _, e := range tl.Events {
 		switch {
 		case e.Kind == timeline.PodSeen:
@@ -28,6 +29,7 @@ func marksOf(tl *timeline.Timeline) marks {
 		case e.Attrs["what"] == MarkFront:
 			m.fronts = append(m.fronts, mark{e.Attrs["deployment"], cmp.Or(e.Attrs["role"], string(RoleGateway))})
 		case e.Attrs["what"] == MarkSubject:
+			m.subject = cmp.Or(Role(e.Attrs["role"]), m.subject)
 			m.subjects = append(m.subjects, mark{e.Attrs["deployment"], e.Attrs["container"]})
 		}
 	}
@@ -47,7 +49,7 @@ func (m marks) role(uid string) Role {
 	if unknown {
 		return ""
 	}
-	return RoleApp
+	return m.subject
 }
 
 // aside says of the event of a container whether it is another one than the recording is

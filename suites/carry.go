@@ -11,9 +11,8 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/echo"
-	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
 	"github.com/lastcall-dev/lastcall/suites/host"
@@ -64,17 +63,18 @@ func (c Config) carried(selected []behaviour.Behaviour) ([]behaviour.Behaviour, 
 // unbroken says why a fault would be switched on nowhere: a run that passes with it
 // would have shown nothing; "" where something has it.
 func (c Config) unbroken(f spec.Fault) string {
-	app, gate := fixtures.Has(echo.Faults(), f), fixtures.Has(gateway.Faults(), f)
+	of := behaviour.ComponentOf(f)
+	part, ours := system.RoleOf(of) // the reference that it breaks
 	network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 	switch {
 	case c.Stage == StageHost && (network || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
 		return "it breaks what only a cluster has: use stage kind"
-	case c.System != nil && !c.System.Reference() && (app || gate):
+	case c.System != nil && !c.System.Reference() && ours:
 		return "it breaks the suite's own reference, which a system of others is not"
-	case c.System != nil && (app || network) && !gate:
-		return "it breaks what the reference gateway is not: leave the system out"
-	case c.Stage == StageCluster && gate && !app:
-		return "it breaks the reference gateway, which is not put up there: use stage kind, or stage host"
+	case c.System != nil && (ours || network) && !c.System.Made(of):
+		return fmt.Sprintf("it breaks what %s is not: leave the system out", c.System.Metadata.Name)
+	case c.Stage == StageCluster && ours && part.Role != system.App:
+		return fmt.Sprintf("it breaks the reference %s, which is not put up there: use stage kind, or stage host", part.Name)
 	}
 	return ""
 }

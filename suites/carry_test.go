@@ -15,7 +15,7 @@ import (
 
 // A request that a stage can't carry is refused while nothing stands, and says why.
 func TestRefusedAsNobodyCarriesIt(t *testing.T) {
-	gate, err := systems.Gateway()
+	gate, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
+//go:generate go test -run ^(TestSkips|TestRecordingsFitTheMachine)$ . -args -update
+
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // advice is how a reason says what to do, or that nothing can be done.
@@ -93,18 +95,22 @@ func TestSkips(t *testing.T) {
 			fmt.Fprintf(&got, "%s\n    %s\n", why, strings.Join(ids[why], " "))
 		}
 	}
-	const path = "testdata/skips.txt"
+	golden(t, "testdata/skips.txt", got.String())
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("%v: run with -update", err)
+		t.Fatalf("%v: `make generate` writes it", err)
 	}
-	if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("not as in %s (-want +got); `go test ./suites -run TestSkips -args -update` writes it anew\n%s", path, d)
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("not as in %s (-want +got): `make generate` writes it anew\n%s", path, d)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/systems"
 )
@@ -40,7 +41,7 @@ func TestRefusedBeforeTheCluster(t *testing.T) {
 
 // A system that a cluster can't have is refused before anything else is looked at.
 func TestSystemsRefusedInACluster(t *testing.T) {
-	gate, err := systems.Gateway()
+	gate, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}

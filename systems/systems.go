@@ -6,20 +6,21 @@ package systems
 
 import (
 	"embed"
+	"fmt"
 
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 )
 
-//go:embed reference.yaml reference-gateway.yaml manifests/reference-gateway.yaml
+//go:embed reference*.yaml manifests/reference*.yaml
 var files embed.FS
 
-// App is the reference application.
-func App() (*system.System, error) { return parse("reference.yaml") }
-
-// Gateway is the reference gateway.
-func Gateway() (*system.System, error) { return parse("reference-gateway.yaml") }
-
-func parse(name string) (*system.System, error) {
+// Reference is the suite's own for a role.
+func Reference(r system.Role) (*system.System, error) {
+	row, ok := r.Row()
+	if !ok {
+		return nil, fmt.Errorf("there is no role %q", r)
+	}
+	name := row.Reference
 	data, err := files.ReadFile(name)
 	if err != nil {
 		return nil, err

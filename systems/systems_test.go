@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 
 // The reference gateway's pods are ended by its manager, wherever their ledger goes.
 func TestReferenceGatewayAsPods(t *testing.T) {
-	sys, err := Gateway()
+	sys, err := Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,8 +114,8 @@ func (b Behaviour) Delays() []time.Duration {
 // Topology is what a scenario deploys. It is comparable: equal topologies
 // are one deployment.
 type Topology struct {
-	// Role is what is put up, and ended: empty is the app. A gateway stands
-	// before two of them.
+	// Role is what is put up, and ended: empty is the app. What stands before backends
+	// (system.RoleRow) stands before two of them.
 	Role system.Role `json:"role,omitempty"`
 	// Behind: what is ended, and what all else here is about, is the app that
 	// stands behind the role, which stays. Each of its instances comes up again at
@@ -153,6 +153,16 @@ type Topology struct {
 	// Idle: there is nobody who stays, so that the system has times with no
 	// connection. It keeps such a topology apart from one of equal times.
 	Idle bool `json:"idle,omitempty"`
+}
+
+// row is that of the role. One that this version does not know, in a recording of another,
+// has its own word for a name.
+func (t Topology) row() system.RoleRow {
+	row, ok := t.Role.Row()
+	if !ok {
+		row = system.RoleRow{Role: t.Role, Name: string(t.Role)}
+	}
+	return row
 }
 
 // UntilKilled: the system promises no drain timeout, so that SIGKILL cuts what is left.
@@ -266,6 +276,9 @@ func Validate(all []Behaviour) error {
 		}
 		if b.Topology.Replicas < 1 || b.Topology.Grace <= 0 {
 			bug("the topology needs replicas and a grace period")
+		}
+		if _, ok := b.Topology.Role.Row(); !ok {
+			bug("there is no role %q", b.Topology.Role)
 		}
 	}
 	slices.SortFunc(bugs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

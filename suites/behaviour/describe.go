@@ -61,9 +61,12 @@ func (r recording) describe() v1alpha1.Scenario {
 
 // String tells the topology in words.
 func (t Topology) String() string {
-	who := "pods of the app"
-	if t.Role == system.Gateway && !t.Behind {
-		who = "instances of the gateway, before two of the app"
+	who, row := "pods of the app", t.row()
+	if row.Role != system.App && !t.Behind {
+		who = "instances of the " + row.Name
+		if row.Before {
+			who += ", before two of the app"
+		}
 	}
 	s := fmt.Sprintf("%d %s; from D on ready and accepting for %s (the minimum drain), then accepting for %s more; grace period %s", t.Replicas, who, t.MinDrain, t.Unready, t.Grace)
 	say := func(when bool, format string, args ...any) {
@@ -75,7 +78,7 @@ func (t Topology) String() string {
 	if t.HookFails {
 		fails = " that fails"
 	}
-	say(t.Behind, "behind a %s, which stays", t.Role)
+	say(t.Behind, "behind a %s, which stays", row.Name)
 	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)
 	say(t.MinReady > 0, "minReadySeconds %d", int(t.MinReady.Seconds()))
 	say(t.Unavailable > 0, "%d at a time may be unavailable", t.Unavailable)
@@ -85,17 +88,10 @@ func (t Topology) String() string {
 	return s
 }
 
-// acts are what is done in the middle of a disruption, as a person says it.
-var acts = map[disrupt.Act]string{
-	disrupt.SigtermAgain:       "a second SIGTERM",
-	disrupt.RestartProxy:       "a restart of kube-proxy on every node",
-	disrupt.ControlPlaneOutage: "an outage of the control plane",
-}
-
 // InWords says what a disruption does.
 func InWords(d disrupt.Disruption) string {
-	act, ok := acts[d.Midway]
-	if !ok {
+	act := d.Midway.Says()
+	if act == "" {
 		return d.String()
 	}
 	later := " at once"
@@ -278,7 +274,7 @@ func (r recording) controls() []v1alpha1.Control {
 		return out
 	}
 	seen := assertions.Sighted(r.scene)
-	killed := string(cmp.Or(r.meta.Scenario.Topology.Role, system.App))
+	killed := r.meta.Scenario.Topology.row().Name
 	for _, of := range slices.SortedFunc(maps.Keys(seen), flow.Compare) {
 		c := v1alpha1.Control{Name: "abrupt-kill", Path: string(of.Path), Client: of.String(), Failed: seen[of], Verdict: spec.Pass}
 		switch in := assertions.StandIn(of); {

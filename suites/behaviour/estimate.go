@@ -22,38 +22,11 @@ const defaultP = 3 * time.Second
 
 // disruption is how long it takes, to the last exit that it waits for.
 func (p Price) disruption(s Scenario) time.Duration {
-	// ways are those to end a pod that EveryWay knows.
-	const ways = 5
-	// shutdown is what a node takes besides, and pushed what a push does.
-	const shutdown, pushed = 5 * time.Second, 2 * time.Second
-	ending, replicas := s.ending(), time.Duration(s.Topology.Replicas)
-	hits := time.Duration(1)
-	if s.Disrupt.Serial {
-		hits = time.Duration(s.Disrupt.Targets)
-	}
-	switch s.Disrupt.Kind {
-	case disrupt.None:
-		return s.Disrupt.For
-	case disrupt.Kill, disrupt.Signal:
-		return hits * p.Replaced
-	case disrupt.Push:
-		return time.Duration(max(1, s.Disrupt.Times)) * pushed
-	case disrupt.EveryWay:
-		return (ways + replicas) * ending
-	case disrupt.NodeShutdown:
-		return ending + shutdown
-	case disrupt.RollOut:
-		if s.Topology.Behind { // each comes back when its predecessor is gone
-			return replicas * (ending + p.Replaced + s.Topology.MinReady)
-		}
-		return replicas*(s.Topology.MinReady+p.Replaced) + ending
-	default:
-		each := ending + p.Replaced
-		if p.Apart > 0 {
-			each = min(each, p.Apart)
-		}
-		return (hits-1)*each + ending + p.Replaced
-	}
+	t := s.Topology
+	return s.Disrupt.Takes(disrupt.Pace{
+		Ending: s.ending(), Replaced: p.Replaced, Apart: p.Apart,
+		Replicas: t.Replicas, MinReady: t.MinReady, InPlace: t.Behind,
+	})
 }
 
 // ending is about how long an instance takes from its deletion to its end: it
@@ -92,13 +65,7 @@ func (s Scenario) steady() time.Duration {
 // stop is how long what is in flight at the end takes. Instances that are gone
 // have nothing.
 func (s Scenario) stop() time.Duration {
-	all := false
-	switch s.Disrupt.Kind {
-	case disrupt.RollOut:
-		all = true
-	case disrupt.Delete, disrupt.Intrude, disrupt.ScaleDown:
-		all = s.Disrupt.Targets >= s.Topology.Replicas
-	}
+	all := s.Disrupt.LeavesNone(s.Topology.Replicas)
 	var longest time.Duration
 	for _, p := range s.Traffic {
 		if p.Path != flow.Direct || !all {

@@ -60,8 +60,14 @@ func unfit(b Behaviour, sys *system.System) string {
 
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
-	if r := b.Topology.Role; r != "" && !slices.Contains(sys.Roles, r) && !(b.AppsToo && slices.Contains(sys.Roles, system.App)) {
-		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it passes requests on to backends, write roles: [%s]", r, sys.Metadata.Name, r))
+	r := b.Topology.Role
+	if r != "" && !slices.Contains(sys.Roles, r) && !(b.AppsToo && slices.Contains(sys.Roles, system.App)) {
+		row, _ := r.Row()
+		does := "is one"
+		if row.Before {
+			does = "passes requests on to backends"
+		}
+		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))
 	}
 	return Skip{}
 }
@@ -132,13 +138,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		return b.Carry(traffic)
 	}
 	t := &b.Topology
-	t.Role = system.Gateway
+	if t.Role = sys.Stands().Role; t.Role == system.App {
+		t.Role = ""
+	}
 	if !sys.Reference() {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
-	}
-	if !slices.Contains(sys.Roles, system.Gateway) {
-		t.Role = ""
 	}
 	if b.Disrupt.Targets > 0 {
 		t.Replicas = max(sys.Instances, b.Disrupt.Targets)

@@ -5,7 +5,6 @@ package behaviour
 import (
 	"slices"
 
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -88,9 +87,8 @@ func briefly(all []Behaviour) []Behaviour {
 	out := slices.Clone(all)
 	for i := range out {
 		b := &out[i]
-		ends := b.Disrupt.Kind == disrupt.Delete || b.Disrupt.Kind == disrupt.DrainCall
 		sticks := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Sticky })
-		if ends && b.Disrupt.Serial && !sticks {
+		if b.Disrupt.Drains() && b.Disrupt.Serial && !sticks {
 			b.Disrupt.Targets = 1
 		}
 	}

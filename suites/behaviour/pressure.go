@@ -55,8 +55,7 @@ func (p Pressing) on(plan []Scenario, of []Behaviour) {
 	for i := range plan {
 		s := &plan[i]
 		restarts := s.Disrupt.Midway == disrupt.RestartProxy
-		kind := s.Disrupt.Kind == disrupt.Delete || s.Disrupt.Kind == disrupt.RollOut
-		if !p.HTTP1 || s.Topology.Idle || s.Topology.Cut || !kind && !restarts {
+		if !p.HTTP1 || s.Topology.Idle || s.Topology.Cut || !s.Disrupt.Pressed() && !restarts {
 			continue
 		}
 		s.Pressure = &Pressure{Conns: pressureConns, QPS: pressureQPS, UntilUnserved: restarts}

@@ -3,7 +3,7 @@
 package behaviour
 
 import (
-	"slices"
+	"cmp"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -13,22 +13,24 @@ import (
 // Stack says who stands for each role of a run: the system that is tested for all that it is,
 // and the suite's reference for the rest.
 type Stack struct {
-	app, gateway *system.System // the reference's
-	tested       *system.System // nil: the reference is tested
+	references map[system.Role]*system.System // the suite's own, for each role
+	tested     *system.System                 // nil: the references are tested
 }
 
 // NewStack is that of a run that tests a system; nil: the reference.
 func NewStack(tested *system.System) (Stack, error) {
-	app, err := systems.App()
-	if err != nil {
-		return Stack{}, err
+	s := Stack{references: map[system.Role]*system.System{}, tested: tested}
+	for _, row := range system.Roles() {
+		var err error
+		if s.references[row.Role], err = systems.Reference(row.Role); err != nil {
+			return Stack{}, err
+		}
 	}
-	gateway, err := systems.Gateway()
-	return Stack{app: app, gateway: gateway, tested: tested}, err
+	return s, nil
 }
 
-// App is the reference app: what stands behind a gateway.
-func (s Stack) App() *system.System { return s.app }
+// App is the reference app: what stands behind whatever stands before backends.
+func (s Stack) App() *system.System { return s.references[system.App] }
 
 // Tested is the system that somebody asked to test; nil: the reference.
 func (s Stack) Tested() *system.System { return s.tested }
@@ -36,14 +38,10 @@ func (s Stack) Tested() *system.System { return s.tested }
 // Subject is the system that a topology is about: what is ended, or what stands before that
 // (Topology.Behind).
 func (s Stack) Subject(t Topology) Subject {
-	switch {
-	case s.tested != nil:
+	if s.tested != nil {
 		return Subject{System: s.tested, Named: true}
-	case t.Role == system.Gateway:
-		return Subject{System: s.gateway}
-	default:
-		return Subject{System: s.app}
 	}
+	return Subject{System: s.references[cmp.Or(t.Role, system.App)]}
 }
 
 // Subject is a system as a recording is about it.
@@ -54,8 +52,11 @@ type Subject struct {
 	Named bool
 }
 
-// Gateway says whether it passes requests on to backends.
-func (s Subject) Gateway() bool { return slices.Contains(s.Roles, system.Gateway) }
+// Before says whether it stands before backends.
+func (s Subject) Before() bool { return s.Stands().Before }
+
+// OwnApp says whether it is the reference app, which a cluster has no manifest of.
+func (s Subject) OwnApp() bool { return !s.Named && s.Stands().Role == system.App }
 
 // Shows says which evidence it lets a recording have: all of it, but of an app that is asked for
 // paths of its own.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -19,7 +18,7 @@ import (
 type Price struct {
 	// Weight is what a scenario's traffic takes, of what it takes on a cluster.
 	Weight float64
-	// Gate is what it takes more where a gateway stands between: each request is
+	// Gate is what it takes more where a gateway, or the like, stands between: each request is
 	// two.
 	Gate float64
 	// GoingUp is what bringing a scenario up takes, in cores, which others would feel. Its
@@ -53,7 +52,7 @@ var (
 
 // weigh is what a scenario takes on the stage, in cores.
 func (p Price) weigh(s Scenario) float64 {
-	if s.Topology.Role == system.Gateway {
+	if s.Topology.row().Before {
 		return s.Cost * p.Weight * p.Gate
 	}
 	return s.Cost * p.Weight

@@ -3,19 +3,12 @@
 package behaviour
 
 import (
-	"slices"
 	"time"
 
-	"github.com/lastcall-dev/lastcall/fixtures"
-	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/echo"
-	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
-	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The topologies that behaviours share. Behaviours with equal topologies and
@@ -173,16 +166,3 @@ const (
 	// CensusEvery is how often the sockets of what stays are counted.
 	CensusEvery = 250 * time.Millisecond
 )
-
-// DeafClients drops every failed sample before it is recorded, as a client
-// does that retries behind your back. It breaks the suite itself.
-// Must fail: pod.abrupt-death.
-const DeafClients spec.Fault = "deaf-clients"
-
-// Faults are all switches that `--fault` knows.
-func Faults() []fixtures.Fault {
-	return slices.Concat(echo.Faults(), gateway.Faults(), slicewriter.Faults(), deploy.Faults(), disrupt.Faults(), []fixtures.Fault{{
-		Name: DeafClients, Component: "the suite's recorder",
-		Does: "drops every failed sample, as a client does that retries behind your back",
-	}})
-}

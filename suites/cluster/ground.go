@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,7 +101,7 @@ func (g *ground) open(ctx context.Context) error {
 	g.outside = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	var objects []runtime.Object
 	var liar *slicewriter.Writer
-	if !echoes(g.system) {
+	if !g.system.OwnApp() {
 		if err := g.install(ctx); err != nil {
 			return err
 		}
@@ -210,7 +209,7 @@ func (g *ground) app() deploy.Echo {
 		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart,
 		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
-	if f := g.scenario.Fault; fixtures.Has(echo.Faults(), f) || fixtures.Has(deploy.Faults(), f) {
+	if f := g.scenario.Fault; g.stage.stack.App().Made(behaviour.ComponentOf(f)) || fixtures.Has(deploy.Faults(), f) {
 		e.Fault = f
 		e.ProbeApart = f == echo.ListenerBeforeReady
 		e.State = f == echo.DrainSticks
@@ -278,7 +277,7 @@ func (g *ground) observed(e timeline.Event) {
 
 // joins says whether pods that come while the load runs are dialled directly
 // too: where one disruption ends what another brought.
-func (g *ground) joins() bool { return g.scenario.Disrupt.Kind == disrupt.EveryWay }
+func (g *ground) joins() bool { return g.scenario.Disrupt.Renews() }
 
 // join begins the direct streams to a pod that came while the load runs.
 func (g *ground) join(name, uid string) {
@@ -373,12 +372,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	// A roll-out is meant to take minReadySeconds for each of its pods; the rest is
 	// for what nobody means.
 	shape := g.scenario.Topology
-	budget := shape.Grace + time.Duration(shape.Replicas)*shape.MinReady + 5*time.Minute
-	if g.scenario.Disrupt.Kind == disrupt.DrainCall {
-		// A pod that never is ready again is the system's failure, and nothing
-		// to wait for.
-		budget = shape.Grace + 20*time.Second
-	}
+	budget := shape.Grace + time.Duration(shape.Replicas)*shape.MinReady + g.scenario.Disrupt.Spare()
 	t := disrupt.Target{
 		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g, Intruder: g,
 		Budget: budget,
@@ -394,7 +388,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}
 	}
 	d := g.scenario.Disrupt
-	if slices.Contains([]disrupt.Kind{disrupt.Kill, disrupt.Signal, disrupt.DrainCall}, d.Kind) {
+	if d.Contained() {
 		d.Container = g.subject.container
 	}
 	err := t.Run(ctx, d)

@@ -15,8 +15,8 @@ import (
 )
 
 // Lacks says what keeps a cluster from carrying a behaviour, as far as that is known
-// before there is one; zero for nothing. sys is what is tested, nil the reference: the app,
-// and the gateway for what is about one.
+// before there is one; zero for nothing. sys is what is tested, nil the reference of the
+// behaviour's role.
 // ours: the suite makes the cluster; reachable: its nodes can be dialled from here.
 func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) behaviour.Skip {
 	if why := lackOfRole(b, sys, ours); why != "" {
@@ -42,10 +42,10 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	case sys == nil && t.Role == "":
 		return ""
 	case sys == nil && !ours:
-		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", t.Role)
+		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", stands(sys, t.Role).Name)
 	case sys != nil && sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
 		return fmt.Sprintf("%s has objects outside of namespaces (cluster.scoped), which the suite makes on clusters that it made only: use --stage kind", sys.Metadata.Name)
-	case t.Apart && sys.Local():
+	case t.Apart && sys != nil && sys.Local():
 		return ""
 	case strings.HasPrefix(b.ID, "endpoints.") && t.Apart:
 		return "it is about externalTrafficPolicy Local, with one pod on each node: write cluster.externalTrafficPolicy: Local to have that judged of the system, or run it without --system"
@@ -55,7 +55,7 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it sends SIGTERM again while a drain goes on, and nobody sees whether a preStop hook of the manifest began that, before any SIGTERM: use --stage host"
 	case b.Disrupt.Midway == disrupt.ControlPlaneOutage:
 		return "it is held to the times of the suite's reference app: run it without --system"
-	case b.Disrupt.Kind == disrupt.NodeShutdown && slices.Contains(sys.Roles, system.Gateway):
+	case b.Disrupt.Kind == disrupt.NodeShutdown && stands(sys, t.Role).Before:
 		return "it shuts a node down, which would end the backends there too: run it without --system"
 	case b.Disrupt.Kind == disrupt.NodeShutdown:
 		return "it shuts a node down, which this version does with the suite's reference app only: run it without --system"
@@ -65,6 +65,15 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	}
 	return ""
+}
+
+// stands is as what is tested is put up; nil is the reference of a role.
+func stands(sys *system.System, r system.Role) system.RoleRow {
+	if sys != nil {
+		return sys.Stands()
+	}
+	row, _ := r.Row()
+	return row
 }
 
 // ofDeployments are the behaviours that are judged by what a Deployment says of itself.

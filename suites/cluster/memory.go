@@ -60,7 +60,7 @@ func (g *ground) ownKill(e timeline.Event) string {
 	if e.Kind != timeline.PodContainer || e.Attrs["reason"] != timeline.ReasonOOMKilled {
 		return ""
 	}
-	ours := e.Name == probeName || e.Name == scoutName || g.system.Gateway() && strings.HasPrefix(e.Name, backendName+"-")
+	ours := e.Name == probeName || e.Name == scoutName || g.system.Before() && strings.HasPrefix(e.Name, backendName+"-")
 	if !ours {
 		return ""
 	}

@@ -381,11 +381,11 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	skip := s.lack(b)
 	sys := s.stack.Subject(b.Topology)
-	if skip.Why != "" || echoes(sys) {
+	if skip.Why != "" || sys.OwnApp() {
 		return b, skip
 	}
-	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Gateway() {
-		return b, skip // a gateway is a Deployment (system.RenderManifests)
+	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Before() {
+		return b, skip // it is a Deployment (system.RenderManifests)
 	}
 	return s.ofKind(b, sys.System)
 }
@@ -425,9 +425,6 @@ func (s *Stage) ofKind(b behaviour.Behaviour, sys *system.System) (behaviour.Beh
 
 // leastDaemons is how many pods a DaemonSet has to have.
 const leastDaemons = 2
-
-// echoes says whether a subject is the reference app, which no manifest installs.
-func echoes(s behaviour.Subject) bool { return !s.Named && !s.Gateway() }
 
 // lack says why the stage can't carry a behaviour; it is zero if it can.
 func (s *Stage) lack(b behaviour.Behaviour) behaviour.Skip {

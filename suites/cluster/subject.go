@@ -19,10 +19,8 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -92,7 +90,7 @@ func (g *ground) install(ctx context.Context) error {
 	back := g.backend()
 	var peers []system.Backend
 	var err error
-	if g.system.Gateway() {
+	if g.system.Before() {
 		if peers, err = g.serve(ctx, back); err != nil {
 			return err
 		}
@@ -118,13 +116,13 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	objects := g.scope.Files(systemSecret, systemConfig, cert.CA, cert.Cert, cert.Key, config)
-	if g.system.Gateway() {
+	if g.system.Before() {
 		objects = append(objects, g.workload(back))
 	}
 	if err := deploy.Create(ctx, g.stage.cs, objects...); err != nil {
 		return err
 	}
-	if g.system.Gateway() {
+	if g.system.Before() {
 		if _, err := g.scope.Ready(ctx, g.stage.cs, back.Name, back.Replicas, upBudget); err != nil {
 			return fmt.Errorf("the backends: %w", err)
 		}
@@ -172,7 +170,7 @@ func (g *ground) install(ctx context.Context) error {
 	if g.gates() {
 		g.fronts.expect(made.Name)
 		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-			"what": assertions.MarkFront, "deployment": made.Name,
+			"what": assertions.MarkFront, "deployment": made.Name, "role": string(g.system.Stands().Role),
 		}})
 	}
 	g.tellSubject(made)
@@ -272,7 +270,7 @@ func (g *ground) place(peers []system.Backend, all string) system.Place {
 	if d := sys.Drain; t.Behind {
 		p.MinDrain, p.Timeout, p.Grace = d.MinDrain.D(), d.Cut(), d.Grace.D()
 	}
-	if f := g.scenario.Fault; fixtures.Has(gateway.Faults(), f) {
+	if f := g.scenario.Fault; sys.Made(behaviour.ComponentOf(f)) {
 		p.Fault = string(f)
 	}
 	return p
@@ -284,6 +282,9 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	about := map[string]string{"what": assertions.MarkSubject, "container": made.Container.Name, "workload": string(made.Kind) + "/" + made.Name}
 	if made.Kind == disrupt.Deployment {
 		about["deployment"] = made.Name
+	}
+	if r := g.system.Stands(); !r.Before && r.Role != system.App {
+		about["role"] = string(r.Role)
 	}
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: about})
 	t := g.scenario.Topology
@@ -346,12 +347,12 @@ func (g *ground) reached(s timeline.Sample) string {
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool { return g.system.Gateway() && !g.scenario.Topology.Behind }
+func (g *ground) gates() bool { return g.system.Before() && !g.scenario.Topology.Behind }
 
 // looks is what a scout asks for on a path.
 func (g *ground) looks(path flow.Path) load.Profile {
 	p := load.Profile{Flow: flow.Flow{Path: path, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}
-	if echoes(g.system) {
+	if g.system.OwnApp() {
 		return p
 	}
 	for _, t := range g.scenario.Traffic {

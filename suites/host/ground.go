@@ -15,10 +15,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/balancer"
-	"github.com/lastcall-dev/lastcall/fixtures/echo"
-	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/fixtures/witness"
@@ -106,8 +103,11 @@ func (g *ground) open(ctx context.Context) error {
 	case g.gates():
 		err = g.openBefore(ctx, cfg)
 	default:
-		if !g.subject.Named {
+		if g.subject.OwnApp() {
 			cfg.Issue = nil // the reference app asks for nothing in TLS, unless it is a backend
+		}
+		if r := g.subject.Stands().Role; r != system.App {
+			g.mark(assertions.MarkSubject, r)
 		}
 		cfg.Chosen = g.chose(timeline.ByService)
 		g.fleet, err = host.Open(ctx, g.own(cfg))
@@ -118,6 +118,11 @@ func (g *ground) open(ctx context.Context) error {
 	}
 	g.flows = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
 	return g.balance(ctx)
+}
+
+// mark says of which role what is ended is.
+func (g *ground) mark(what string, r system.Role) {
+	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": what, "role": string(r)}})
 }
 
 // own is a fleet with the grace period of a vendor's system, where it is one.
@@ -142,7 +147,7 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 	}
 	ended.Place.Backends = g.stands.Backends()
 	ended.Chosen = g.chose(timeline.ByService)
-	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkFront}})
+	g.mark(assertions.MarkFront, g.subject.Stands().Role)
 	g.fleet, err = host.Open(ctx, g.own(ended))
 	return g.theirs(err)
 }
@@ -182,7 +187,7 @@ func (g *ground) openBehind(ctx context.Context, ended host.Config) (err error) 
 }
 
 // gates says whether what is ended stands before backends.
-func (g *ground) gates() bool { return g.subject.Gateway() && !g.scenario.Topology.Behind }
+func (g *ground) gates() bool { return g.subject.Before() && !g.scenario.Topology.Behind }
 
 // front is what the clients dial.
 func (g *ground) front() *host.Fleet {
@@ -207,14 +212,12 @@ func (g *ground) census(peers []system.Backend) {
 	}
 }
 
-// faultOf is the scenario's fault where it is one of a component's.
+// faultOf is the scenario's fault where it is one of a component that the system is made of.
 func (g *ground) faultOf(sys *system.System) spec.Fault {
-	f, reference := g.scenario.Fault, sys.Reference() && slices.Contains(sys.Roles, system.Gateway)
-	ours := sys == g.stage.stack.App() && fixtures.Has(echo.Faults(), f) || reference && fixtures.Has(gateway.Faults(), f)
-	if !ours {
-		return ""
+	if f := g.scenario.Fault; sys.Made(behaviour.ComponentOf(f)) {
+		return f
 	}
-	return f
+	return ""
 }
 
 // event takes what happens to the instances that are ended.

@@ -19,7 +19,7 @@ import (
 // vendors is a gateway of somebody else, which is as the reference is.
 func vendors(t *testing.T) *system.System {
 	t.Helper()
-	sys, err := systems.Gateway()
+	sys, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func vendors(t *testing.T) *system.System {
 // has its own.
 func TestFitTimes(t *testing.T) {
 	theirs := vendors(t)
-	ours, err := systems.Gateway()
+	ours, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ type fitted struct {
 // judgeFits puts a behaviour to systems with other features.
 func judgeFits(t *testing.T, b behaviour.Behaviour, cases map[string]fitted) {
 	t.Helper()
-	sys, err := systems.Gateway()
+	sys, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestFitInOneVersion(t *testing.T) {
 }
 
 func TestUnfit(t *testing.T) {
-	plain, err := systems.Gateway()
+	plain, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestUnfit(t *testing.T) {
 
 // What stands before an app that is ended changes nothing of that app's times.
 func TestFitOfAnAppBehind(t *testing.T) {
-	sys, err := systems.Gateway()
+	sys, err := systems.Reference(system.Gateway)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -48,7 +50,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %q: use probe, pressure, echo, gateway, shutdown, shutdown-manager, witness, signal or version", args[0])
+				return usage("there is no command %q: use %s", args[0], commands(c))
 			}
 			return c.Help()
 		},
@@ -56,13 +58,28 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), echoCommand(signals, stderr), gatewayCommand(signals, stderr), witnessCommand(signals, stderr), signalCommand(),
+	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), witnessCommand(signals, stderr), signalCommand(),
 		shutdownCommand(signals, stderr), shutdownManagerCommand(signals, stderr),
 		&cobra.Command{
 			Use: "version", Short: "Say which build this is", Args: noArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version()) },
 		})
+	for _, r := range components() {
+		root.AddCommand(r.command(signals, stderr))
+	}
 	return root
+}
+
+// commands are the names of a command's own.
+func commands(c *cobra.Command) string {
+	var names []string
+	for _, one := range c.Commands() {
+		if one.IsAvailableCommand() {
+			names = append(names, one.Name())
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func noArgs(_ *cobra.Command, args []string) error {

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -23,6 +24,47 @@ const (
 	sequenceSlack = 2 * time.Second
 	hookSlack     = 5 * time.Second
 )
+
+// management is who ends a gateway: itself, unless it is managed.
+type management struct {
+	managed bool
+	own     string     // the file of a manager in this process; empty: there is none
+	fault   spec.Fault // of the manager
+}
+
+func runGateway(cfg gateway.Config, by management, signals <-chan os.Signal) error {
+	logger := log.New(cfg.Log, "gateway: ", log.LstdFlags)
+	own := ownManager{done: by.own, fault: by.fault, log: logger}
+	within := by.managed && by.own != ""
+	if within {
+		if err := own.take(&cfg); err != nil {
+			return usageError{err}
+		}
+	}
+	g, err := gateway.New(cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	var c component = g
+	if by.managed {
+		m := &managed{Gateway: g, term: make(chan struct{})}
+		if within {
+			m.hook = func(ctx context.Context) { own.hook(ctx, cfg, g) }
+		}
+		c = m
+	}
+	return runComponent(c, gateway.ErrNeverStarted, signals, logger, func() {
+		if within {
+			if err := own.begin(context.Background(), drainURL(g)); err != nil {
+				logger.Print(err)
+			}
+		}
+		logger.Printf("version %s, pod %s", version(), cfg.Pod)
+		for _, name := range g.Listeners() {
+			logger.Printf("%s on %s", name, g.Addr(name))
+		}
+	})
+}
 
 // managed is a gateway that leaves its end to a shutdown manager, as a proxy does that
 // has no drain of its own at SIGTERM: its drain begins by its admin listener, it stays

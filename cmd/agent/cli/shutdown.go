@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
-	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 )
 
@@ -31,9 +30,9 @@ func shutdownCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command 
 	f.DurationVar(&s.AtMost, "at-most", 0, "how long it waits for those who are left")
 	f.StringVar(&s.Done, "done", "", "file that tells the shutdown manager")
 	var fault string
-	faultFlag(c, &fault, gateway.Faults())
+	faultFlag(c, &fault, managedFaults())
 	c.RunE = func(*cobra.Command, []string) error {
-		broken, err := fixtures.Find(gateway.Faults(), fault)
+		broken, err := fixtures.Find(managedFaults(), fault)
 		if err != nil {
 			return usageError{err}
 		}
@@ -62,11 +61,11 @@ func shutdownManagerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.C
 	f.DurationVar(&m.AtMost, "at-most", 0, "how long a hook waits: longer than the shutdown command takes")
 	var fault, open string
 	var posts []string
-	faultFlag(c, &fault, gateway.Faults())
+	faultFlag(c, &fault, managedFaults())
 	f.StringVar(&open, "open", "", "with the fault "+string(shutdown.HookAnswersAnybody)+": address at which anybody begins the drain")
 	f.StringArrayVar(&posts, "post", nil, "and URL that is posted to then; again for more")
 	c.RunE = func(*cobra.Command, []string) error {
-		broken, err := fixtures.Find(gateway.Faults(), fault)
+		broken, err := fixtures.Find(managedFaults(), fault)
 		if err != nil {
 			return usageError{err}
 		}

@@ -213,7 +213,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"LEVEL", "exit-on-sigterm  ", "echo: leaves at SIGTERM", "gateway, grpc, h2, http1, pod, pool, rollout, tcp, tls, ws"} {
+	for _, want := range []string{"LEVEL", "exit-on-sigterm  ", "echo: leaves at SIGTERM", "echo is its app", "and the areas: "} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in\n%s", want, got.stdout)
 		}

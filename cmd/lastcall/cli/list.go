@@ -124,8 +124,12 @@ func table(w io.Writer, all []entry) error {
 		}
 	}
 	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them);\nand the areas: %s\n", core, strings.Join(areas, ", "))
+	var parts []string
+	for _, row := range system.Roles() {
+		parts = append(parts, fmt.Sprintf("%s is its %s", strings.Join(row.Components, " with "), row.Name))
+	}
 	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME), in parts of the suite:\n" +
-		"echo is its app, gateway its gateway, slicewriter its writer of EndpointSlices, deploy its\nDeployment, disrupt what ends pods.\n")
+		text.Wrap("", strings.Join(parts, ", ")+", slicewriter its writer of EndpointSlices, deploy its Deployment, disrupt what ends pods."))
 	wide = 0
 	for _, f := range behaviour.Faults() {
 		wide = max(wide, len(f.Name))
@@ -197,15 +201,10 @@ func joined[T ~string](all []T) string {
 	return strings.Join(out, ", ")
 }
 
-// stages are those that carry a behaviour, of a gateway the reference's own where it
-// takes one. A cluster of others shows its nodes to nobody.
+// stages are those that carry a behaviour, of the reference for its role. A cluster of others shows its nodes to nobody.
 func stages(b behaviour.Behaviour) []string {
 	var out []string
-	var sys *system.System
-	if b.Topology.Role == system.Gateway {
-		sys = &system.System{Roles: []system.Role{system.Gateway}, Features: system.Features()}
-	}
-	if cluster.Lacks(b, sys, true, true).Why == "" {
+	if cluster.Lacks(b, nil, true, true).Why == "" {
 		out = append(out, stageKind)
 	}
 	if cluster.Lacks(b, nil, false, false).Why == "" {

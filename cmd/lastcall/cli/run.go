@@ -19,9 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
-	"github.com/lastcall-dev/lastcall/fixtures/deploy"
-	"github.com/lastcall-dev/lastcall/fixtures/echo"
-	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/text"
@@ -247,8 +244,8 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		if slices.ContainsFunc(r.Systems, named) {
 			wrong("--system %s: another one is called %s too, and each has a folder of its name: change metadata.name", file, s.Metadata.Name)
 		}
-		if fault != "" && !(s.Reference() && slices.Contains(s.Roles, system.Gateway)) {
-			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-gateway.yaml only")
+		if fault != "" && !s.Reference() {
+			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-*.yaml only")
 		}
 		r.Systems = append(r.Systems, s)
 	}
@@ -258,9 +255,6 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	var err error
 	if r.Fault, err = fixtures.Find(behaviour.Faults(), fault); err != nil {
 		wrong("--fault: %w", err)
-	}
-	if len(files) > 0 && fixtures.Has(slices.Concat(echo.Faults(), slicewriter.Faults(), deploy.Faults()), r.Fault) {
-		wrong("--fault %s breaks what --system is not: see lastcall list for the faults of a gateway", r.Fault)
 	}
 	switch r.Matrix = behaviour.Matrix(matrix); r.Matrix {
 	case behaviour.NoMatrix:

@@ -296,7 +296,7 @@ func tell(s *system.System, rendered bool) (string, error) {
 // asks says what an app is asked for; "" for a gateway, which passes on what is asked of backends.
 func asks(s *system.System) string {
 	switch {
-	case slices.Contains(s.Roles, system.Gateway):
+	case s.Stands().Before:
 		return ""
 	case s.App == nil:
 		return "in the suite's own words (load/work); any other app says which paths it is asked for, in app"
