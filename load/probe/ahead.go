@@ -17,8 +17,9 @@ var errBehindClose = errors.New("sent behind a request whose answer said that th
 // persistent connections MAY "pipeline" its requests (i.e., send multiple requests
 // without waiting for each response)." Where the first one's answer says close, the
 // server has the time that it has to close in to answer the second one too.
-func (c *h1) ahead(ctx context.Context, a *attempt, deadline time.Time) fate {
-	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, posted: a.op() == flow.AheadPost}
+func (c *h1) ahead(ctx context.Context, a *attempt) fate {
+	deadline, _ := ctx.Deadline()
+	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, posted: a.stream.Profile.Op == flow.AheadPost}
 	// No number of the schedule's: that one is the first request's.
 	b.ID += "b"
 	b.Nth, b.Dial = a.Nth+1, 0

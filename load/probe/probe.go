@@ -89,6 +89,7 @@ func (g Generator) stream(ctx context.Context, s load.Stream, addr netip.AddrPor
 func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit func(timeline.Record)) (*stream, error) {
 	st := &stream{
 		Stream: s,
+		client: clients[s.Profile.Op],
 		addr:   addr,
 		from:   from(s),
 		dest:   addr.String(),
@@ -108,7 +109,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		return nil, err
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
-	st.form = newForm(s, st.dest)
+	st.form = newForm(s, st.dest, st.client)
 	for _, p := range s.Pages {
 		page, err := newPage(s, st.dest, p)
 		if err != nil {
@@ -118,8 +119,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	}
 	st.most = mostOf(s.Profile.Rate, st.budget())
 	if s.Profile.Op == flow.AheadPost {
-		s.Profile.Op = posted
-		st.behind = newForm(s, st.dest)
+		st.behind = newForm(s, st.dest, posted)
 	}
 	return st, nil
 }
@@ -140,12 +140,13 @@ func newPrefix(name string) string {
 // stream is a running one. It is its own handle.
 type stream struct {
 	load.Stream
-	addr  netip.AddrPort
-	from  netip.Prefix  // the zero value: the kernel's choice
-	dials atomic.Uint32 // counts those from it
-	dest  string        // addr, as samples give it
-	emit  func(timeline.Record)
-	form  form
+	client client // of its operation
+	addr   netip.AddrPort
+	from   netip.Prefix  // the zero value: the kernel's choice
+	dials  atomic.Uint32 // counts those from it
+	dest   string        // addr, as samples give it
+	emit   func(timeline.Record)
+	form   form
 	// inquiry is what a lookup asks, and form what anything else does; behind is what
 	// flow.AheadPost asks for besides.
 	inquiry *inquiry
@@ -276,10 +277,7 @@ func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
-	if s.Profile.Op == flow.Ahead || s.Profile.Op == flow.AheadPost {
-		return s.Timeout + 2*s.Profile.Takes // one after the other
-	}
-	return s.Timeout + s.Profile.Takes
+	return s.Timeout + time.Duration(max(1, s.client.turns))*s.Profile.Takes
 }
 
 func (s *stream) attempt(due time.Duration, seq int64) {
@@ -299,8 +297,8 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	a.Saturated = a.Start-a.Due > s.Tolerance
 	ctx, cancel := context.WithTimeout(s.ctx, s.budget())
 	defer cancel()
-	if s.inquiry != nil {
-		s.lookup(ctx, a)
+	if alone := s.client.alone; alone != nil {
+		alone(s, ctx, a)
 	} else {
 		s.carry(ctx, a)
 	}

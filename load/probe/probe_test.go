@@ -35,11 +35,11 @@ func TestHealthy(t *testing.T) {
 	noLeaks(t)
 	for _, proto := range flow.Get.Protocols() {
 		for _, conns := range flow.Get.Conns() {
-			if conns == flow.Shared && !isH2(proto) {
+			if conns == flow.Shared && proto.HTTP() != 2 {
 				continue
 			}
 			for _, op := range []flow.Op{flow.Get, flow.Slow, flow.Chunked, flow.Upload, flow.Post, flow.Continue} {
-				if inTLS(proto) && op != flow.Get && op != flow.Upload {
+				if proto.Secure() && op != flow.Get && op != flow.Upload {
 					continue // TLS makes no difference to what a body is
 				}
 				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op}}
@@ -79,7 +79,7 @@ func TestHealthy(t *testing.T) {
 						if s.Nth > 1 {
 							reused++
 						}
-						if isH2(proto) != (s.StreamID%2 == 1) || conns != flow.Shared && isH2(proto) && s.StreamID != uint32(2*s.Nth-1) {
+						if (proto.HTTP() == 2) != (s.StreamID%2 == 1) || conns != flow.Shared && proto.HTTP() == 2 && s.StreamID != uint32(2*s.Nth-1) {
 							t.Errorf("stream: %s", text(s))
 						}
 						if (s.Nth == 1) != (s.Dial != 0) {
