@@ -60,6 +60,10 @@ const (
 	// just that time: more than a server reads while it works on the first. Otherwise as
 	// Ahead.
 	AheadPost Op = "ahead-post"
+	// Mixed is Slow for one request in LongEvery, and Get for the others, which are brief
+	// (timeline.Sample.Brief): each connection carries long and short ones at once, each of which
+	// is a sample of its own. Protocol is HTTP/2's, and Conns is Shared.
+	Mixed Op = "mixed"
 	// Talk is a stream in which the server speaks first, the client sends a body
 	// in pieces that comes back as it goes, and each side ends its own half:
 	// load/work, talk.go. Protocol is TCP, and Conns New.
@@ -78,6 +82,10 @@ const (
 	// outcome status. It has no ledger.
 	Check Op = "check"
 )
+
+// LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
+// its two connections in turn, and each is to have some.
+const LongEvery = 5
 
 // row is all that is known of an operation, beside how it is spoken (load/probe) and answered.
 type row struct {
@@ -105,6 +113,7 @@ var (
 	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 })
 	anyConns = []Conns{New, Reused, Shared}
 	newConns = []Conns{New}
+	onShared = []Conns{Shared}
 )
 
 // rows are all operations.
@@ -124,6 +133,7 @@ var rows = []row{
 	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
+	{Mixed, overH2, onShared, operation{takes: true, long: true}, "short replies, and among them some that take as long as the name says"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
 	{Mute, overH1, newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 var errBehindClose = errors.New("sent behind a request whose answer said that the connection ends, and not answered")
@@ -19,7 +18,7 @@ var errBehindClose = errors.New("sent behind a request whose answer said that th
 // server has the time that it has to close in to answer the second one too.
 func (c *h1) ahead(ctx context.Context, a *attempt) fate {
 	deadline, _ := ctx.Deadline()
-	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, posted: a.stream.Profile.Op == flow.AheadPost}
+	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, other: a.stream.client.other != nil}
 	// No number of the schedule's: that one is the first request's.
 	b.ID += "b"
 	b.Nth, b.Dial = a.Nth+1, 0
@@ -34,7 +33,7 @@ func (c *h1) ahead(ctx context.Context, a *attempt) fate {
 	defer stop()
 	sent := make(chan struct{})
 	var unsent error // why the second one was not sent to its end
-	if b.posted {
+	if b.other {
 		b.Phase = timeline.PhaseWrite
 		go func() {
 			defer close(sent)

@@ -128,13 +128,21 @@ type attempt struct {
 	stream *stream
 	page   *form    // the stream's page that it asks for; nil: its form
 	second *attempt // that was sent behind this one, before its answer
-	posted bool     // it is the second, and another request than the first
+	other  bool     // it asks for what else the operation asks for: client.other
+}
+
+// budget bounds it, from its start.
+func (a *attempt) budget() time.Duration {
+	if a.Brief {
+		return a.stream.Timeout
+	}
+	return a.stream.budget()
 }
 
 // form is how its request asks.
 func (a *attempt) form() *form {
-	if a.posted {
-		return &a.stream.behind
+	if a.other {
+		return &a.stream.other
 	}
 	if a.page != nil {
 		return a.page
@@ -161,7 +169,7 @@ func (a *attempt) fail(o timeline.Outcome, err error) {
 	if a.stream.ctx.Err() != nil {
 		o = timeline.Cancelled
 	}
-	if o == timeline.Timeout && a.End-a.Start > a.stream.budget()+a.stream.Tolerance {
+	if o == timeline.Timeout && a.End-a.Start > a.budget()+a.stream.Tolerance {
 		// The end of the budget came late as well: it was this process that
 		// stood still.
 		a.Saturated = true

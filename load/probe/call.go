@@ -41,7 +41,7 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Cont
 	req.Header.Set("Content-Type", work.CallType)
 	req.Header.Set("Te", "trailers")
 	// What the client would wait for, of at most 8 digits, in milliseconds.
-	req.Header.Set("Grpc-Timeout", strconv.FormatInt(a.stream.budget().Milliseconds(), 10)+"m")
+	req.Header.Set("Grpc-Timeout", strconv.FormatInt(a.budget().Milliseconds(), 10)+"m")
 	count, takes := uint32(a.stream.form.bytes), a.stream.Profile.Takes
 	return ctx, startBody(ctx, req, func(ctx context.Context, w io.Writer) error {
 		switch a.stream.Profile.Op {

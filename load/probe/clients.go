@@ -28,6 +28,10 @@ type client struct {
 	talk func(c *talk, ctx context.Context, a *attempt) fate
 	// alone makes an attempt without a connection.
 	alone func(s *stream, ctx context.Context, a *attempt)
+	// other is what else its requests ask for: behind the first of an attempt, or where every is
+	// above 0 all but one in so many, which are brief. Only ask and read are used.
+	other *client
+	every int64
 	// turns is how often an attempt takes Flow.Takes, one after the other; 0 is once.
 	turns int
 	// nameless: its requests carry no ID.
@@ -50,13 +54,11 @@ var clients = map[flow.Op]client{
 	flow.HalfHeader:   {ask: askShort, read: readBody, try: (*h1).inHalves},
 	flow.Belated:      {ask: askShort, read: readBody, try: (*h1).inHalves},
 	flow.Ahead:        {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2},
-	flow.AheadPost:    {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2},
+	flow.AheadPost:    {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2, other: &client{ask: askAheadPost, read: readReceipt}},
+	flow.Mixed:        {ask: askSlow, read: readBody, other: &client{ask: askShort, read: readBody}, every: flow.LongEvery},
 	flow.Talk:         {ask: askBytes(work.SlowBytes), open: newTalk, talk: (*talk).echoed},
 	flow.Hear:         {ask: askBytes(work.SlowBytes), open: newTalk, talk: (*talk).heard},
 	flow.Mute:         {open: newMute},
 	flow.Lookup:       {alone: (*stream).lookup},
 	flow.Check:        {ask: askPath(healthz), read: readAnything, nameless: true},
 }
-
-// posted is the second request of flow.AheadPost, behind its GET.
-var posted = client{ask: askAheadPost, read: readReceipt}

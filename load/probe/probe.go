@@ -118,8 +118,8 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		st.pages = append(st.pages, page)
 	}
 	st.most = mostOf(s.Profile.Rate, st.budget())
-	if s.Profile.Op == flow.AheadPost {
-		st.behind = newForm(s, st.dest, posted)
+	if o := st.client.other; o != nil {
+		st.other = newForm(s, st.dest, *o)
 	}
 	return st, nil
 }
@@ -147,10 +147,10 @@ type stream struct {
 	dest   string        // addr, as samples give it
 	emit   func(timeline.Record)
 	form   form
-	// inquiry is what a lookup asks, and form what anything else does; behind is what
-	// flow.AheadPost asks for besides.
+	// inquiry is what a lookup asks, and form what anything else does; other is what client.other
+	// asks for.
 	inquiry *inquiry
-	behind  form
+	other   form
 	pages   []form      // that are asked for in turn instead of form; none: form is
 	tls     *tls.Config // nil: in plaintext
 
@@ -272,7 +272,7 @@ func pace(ctx context.Context, s load.Stream, now func() time.Duration, start ti
 	}
 }
 
-// budget bounds an attempt, from its start.
+// budget bounds an attempt that takes its flow's time, from its start.
 func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
@@ -294,8 +294,11 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	if n := int64(len(s.pages)); n > 0 {
 		a.page = &s.pages[seq%n]
 	}
+	if n := s.client.every; n > 0 && seq%n > 0 {
+		a.other, a.Brief = true, true
+	}
 	a.Saturated = a.Start-a.Due > s.Tolerance
-	ctx, cancel := context.WithTimeout(s.ctx, s.budget())
+	ctx, cancel := context.WithTimeout(s.ctx, a.budget())
 	defer cancel()
 	if alone := s.client.alone; alone != nil {
 		alone(s, ctx, a)
