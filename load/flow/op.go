@@ -133,7 +133,7 @@ var rows = []row{
 	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
-	{Mixed, overH2, onShared, operation{takes: true, long: true}, "short replies, and among them some that take as long as the name says"},
+	{Mixed, overH2, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
 	{Mute, overH1, newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
