@@ -434,7 +434,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused" "shared"]`},
 		{func(s *load.Stream) { s.Profile.Conns = flow.Shared }, `want one of ["h2c" "h2"]`},
-		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "post" "continue" "grpc-unary" "grpc-server" "grpc-bidi" "idle" "websocket" "half-header" "belated" "ahead" "ahead-post" "talk" "hear" "mute" "lookup" "check"]`},
+		{func(s *load.Stream) { s.Profile.Op = "put" }, fmt.Sprintf("want one of %q", flow.Ops())},
 		{func(s *load.Stream) { s.Profile.Protocol = flow.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Protocol = flow.H2C }, `want one of ["http1"]`},
