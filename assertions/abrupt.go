@@ -53,7 +53,7 @@ const StandInTakes = 2 * time.Second
 // that are kept.
 func StandInOp(op flow.Op) (longer flow.Op, short bool) {
 	switch op {
-	case flow.Get:
+	case flow.Get, flow.Mixed: // whose long ones are few
 		return flow.Slow, true
 	case flow.Unary:
 		return flow.ServerStream, true
@@ -124,7 +124,7 @@ func absent(s timeline.Sample) bool { return asks(s) || Scouts(s) || held(s) }
 
 // held says whether a sample is the begin of a connection that is then held, and
 // mute whether nothing was ever said on it: no ledger has that.
-func held(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Idle || mute(s) }
+func held(s timeline.Sample) bool { return s.Stream.Flow().Op.Holds() }
 func mute(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Mute }
 
 // Scouts says whether a sample is of the suite's own look at the way there

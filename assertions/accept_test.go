@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,31 @@ func TestAcceptsUntil(t *testing.T) {
 		if f := s.run(AcceptsUntil(tc.after, tc.own...)); f.Verdict != tc.want || !strings.Contains(f.Actual, tc.says) {
 			t.Errorf("%s: %s, %q; want %s, %q", name, f.Verdict, f.Actual, tc.want, tc.says)
 		}
+	}
+}
+
+// Those that were dialled in the window are counted, and of the others those that failed.
+func TestAcceptsUntilCounts(t *testing.T) {
+	f := healthy().run(AcceptsUntil(10 * sec))
+	counted := f.Evidence[slices.IndexFunc(f.Evidence, func(c spec.Count) bool { return c.Name == "new connections dialled at the pod in [D, D+10s]" })].N
+	if says := fmt.Sprintf("all %d new connections", counted); counted < 50 || !strings.Contains(f.Actual, says) {
+		t.Errorf("%q, want %q", f.Actual, says)
+	}
+	s := healthy()
+	const began = del + 10*time.Millisecond
+	inside, failed := 0, 0
+	for i := range s.tl.Samples {
+		x := &s.tl.Samples[i]
+		if !directTo(*x, uid) || slowOp(*x) || !x.New() || arrival(*x) < began || arrival(*x) > began+10*sec {
+			continue
+		}
+		if inside++; inside%10 == 0 {
+			x.Outcome, failed = timeline.Refused, failed+1
+		}
+	}
+	f = s.run(AcceptsUntil(10 * sec))
+	if says := fmt.Sprintf("%d of %d new connections failed", failed, inside); failed == 0 || f.Verdict != spec.Fail || !strings.Contains(f.Actual, says) {
+		t.Errorf("%s, %q, want %q", f.Verdict, f.Actual, says)
 	}
 }
 

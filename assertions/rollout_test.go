@@ -638,6 +638,7 @@ func TestDelayedStreams(t *testing.T) {
 		{"direct/http1/new/half-header/4s", 5 * sec, "direct/http1/new/half-header/2s"},
 		{"direct/h2c/reused/grpc-unary", sec, "direct/h2c/reused/grpc-server/2s"},
 		{"direct/h2c/shared/get/delay=20ms", 1040 * time.Millisecond, "direct/h2c/shared/slow/2s/delay=20ms"},
+		{"direct/h2c/shared/mixed/5s", 6 * sec, "direct/h2c/shared/slow/2s"},
 		{"direct/h2c/shared/grpc-unary", sec, "direct/h2c/shared/grpc-server/2s"},
 		{"direct/h2c/new/grpc-unary", sec, "direct/h2c/new/grpc-unary"},
 		{"direct/h2c/reused/grpc-server/3s", 4 * sec, "direct/h2c/reused/grpc-server/2s"},
@@ -650,6 +651,9 @@ func TestDelayedStreams(t *testing.T) {
 		if got := StandIn(flow.Parse(row.stream)); got.String() != row.standIn {
 			t.Errorf("stand-in of %s: %s, want %s", row.stream, got, row.standIn)
 		}
+	}
+	if x := (timeline.Sample{Stream: flow.Named("direct/h2c/shared/mixed/5s@x"), Brief: true}); Patience(x) != sec || !Short(x) {
+		t.Error("a short request among long ones is read as a long one")
 	}
 	if x := (timeline.Sample{Stream: flow.Named("service/http1/reused/get/delay=20ms")}); onNewConns(x) || slowOp(x) || !throughService(x) {
 		t.Error("a delayed stream is read as another kind")

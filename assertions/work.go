@@ -104,6 +104,9 @@ func lastSeen(c Case) time.Duration {
 // takes is how long the sample's operation lasts by design.
 func takes(s timeline.Sample) time.Duration {
 	d := s.Stream.Flow().Takes
+	if s.Brief {
+		return 0
+	}
 	if ahead(s) && s.Nth > 1 {
 		return 2 * d // it waits behind another one
 	}

@@ -113,6 +113,8 @@ type Sample struct {
 	// LastOnConn: the reply said that the connection ends (Connection: close,
 	// or a GOAWAY had arrived).
 	LastOnConn bool `json:"lastOnConn,omitempty"`
+	// Brief: it is one of the short ones of a flow that has long ones too (flow.Mixed).
+	Brief bool `json:"brief,omitempty"`
 	// Saturated: the generator missed its own schedule, or never began the attempt.
 	// Such a sample leaves the evidence count, but its failure still counts.
 	Saturated bool `json:"saturated,omitempty"`

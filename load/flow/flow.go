@@ -10,22 +10,6 @@ import (
 	"unique"
 )
 
-// Protocol is what is spoken on the wire.
-type Protocol string
-
-// The protocols.
-const (
-	HTTP1 Protocol = "http1"
-	H2C   Protocol = "h2c"    // HTTP/2 in plaintext, with prior knowledge
-	TLS1  Protocol = "https1" // HTTP/1.1 in TLS
-	H2    Protocol = "h2"     // HTTP/2 in TLS, agreed on by ALPN
-	DNS   Protocol = "dns"    // over UDP
-	// TCP is a stream that means nothing to whoever passes it on.
-	TCP Protocol = "tcp"
-	// BackendTLS is HTTP/1.1 to who passes it on to the backends in TLS.
-	BackendTLS Protocol = "http1-backendtls"
-)
-
 // Conns says where a request's connection comes from.
 type Conns string
 
@@ -147,14 +131,7 @@ func span(text string) time.Duration {
 // server and a health check port answer for others: they say how many are
 // left, and are right to answer when one dies. What becomes of a connection that
 // is held is no sample.
-func (f Flow) Sights() bool {
-	switch f.Op {
-	case Lookup, Check, Idle, Mute:
-		return false
-	default:
-		return true
-	}
-}
+func (f Flow) Sights() bool { return f.Op != Lookup && f.Op != Check && !f.Op.Holds() }
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target
 // behind it where each target has a stream of its own. It is comparable, and as small as a

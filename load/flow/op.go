@@ -2,7 +2,11 @@
 
 package flow
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
 
 // Op is what each request does.
 type Op string
@@ -56,6 +60,10 @@ const (
 	// just that time: more than a server reads while it works on the first. Otherwise as
 	// Ahead.
 	AheadPost Op = "ahead-post"
+	// Mixed is Slow for one request in LongEvery, and Get for the others, which are brief
+	// (timeline.Sample.Brief): each connection carries long and short ones at once, each of which
+	// is a sample of its own. Protocol is HTTP/2's, and Conns is Shared.
+	Mixed Op = "mixed"
 	// Talk is a stream in which the server speaks first, the client sends a body
 	// in pieces that comes back as it goes, and each side ends its own half:
 	// load/work, talk.go. Protocol is TCP, and Conns New.
@@ -75,6 +83,10 @@ const (
 	Check Op = "check"
 )
 
+// LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
+// its two connections in turn, and each is to have some.
+const LongEvery = 5
+
 // row is all that is known of an operation, beside how it is spoken (load/probe) and answered.
 type row struct {
 	op        Op
@@ -90,14 +102,18 @@ type operation struct {
 	long  bool // in the control a shorter one of its kind stands in for it
 	soon  bool // where a drain finds it begun it is over soon, by design
 	page  bool // it is a GET that any app can be asked for, or asks for nothing
+	holds bool // its connection is held, and says nothing more, for Flow.Takes
+
+	feature spec.Feature // that a system claims which takes it, beside those of the protocol; empty: none
 }
 
 var (
-	overHTTP = []Protocol{HTTP1, H2C, TLS1, H2, BackendTLS}
-	overH1   = []Protocol{HTTP1, TLS1, BackendTLS}
-	overH2   = []Protocol{H2C, H2}
+	overHTTP = protocolsWhere(func(r protocolRow) bool { return r.http > 0 })
+	overH1   = protocolsWhere(func(r protocolRow) bool { return r.http == 1 })
+	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 })
 	anyConns = []Conns{New, Reused, Shared}
 	newConns = []Conns{New}
+	onShared = []Conns{Shared}
 )
 
 // rows are all operations.
@@ -108,18 +124,19 @@ var rows = []row{
 	{Upload, overHTTP, anyConns, operation{takes: true, long: true, soon: true}, "uploads that take as long as the name says"},
 	{Post, overHTTP, anyConns, operation{takes: true, long: true}, "short POSTs that the backend thinks about for as long as the name says"},
 	{Continue, overHTTP, anyConns, operation{takes: true, long: true, soon: true}, "uploads that wait for 100 Continue, and take as long as the name says"},
-	{Unary, overH2, anyConns, operation{}, "gRPC calls of one message each way"},
-	{ServerStream, overH2, anyConns, operation{takes: true, long: true}, "gRPC calls that are answered with numbered messages for as long as the name says"},
-	{Bidi, overH2, anyConns, operation{takes: true, long: true}, "gRPC calls that send numbered messages for as long as the name says, and have each answered"},
-	{Idle, overHTTP, newConns, operation{takes: true, page: true}, "a short reply on a connection that then says nothing for as long as the name says"},
-	{WebSocket, overH1, newConns, operation{takes: true, long: true, soon: true}, "WebSockets that are open for as long as the name says"},
+	{Unary, overH2, anyConns, operation{feature: spec.GRPC}, "gRPC calls of one message each way"},
+	{ServerStream, overH2, anyConns, operation{takes: true, long: true, feature: spec.GRPC}, "gRPC calls that are answered with numbered messages for as long as the name says"},
+	{Bidi, overH2, anyConns, operation{takes: true, long: true, feature: spec.GRPC}, "gRPC calls that send numbered messages for as long as the name says, and have each answered"},
+	{Idle, overHTTP, newConns, operation{takes: true, page: true, holds: true}, "a short reply on a connection that then says nothing for as long as the name says"},
+	{WebSocket, overH1, newConns, operation{takes: true, long: true, soon: true, feature: spec.WebSocket}, "WebSockets that are open for as long as the name says"},
 	{HalfHeader, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies to a header that comes in two halves, so far apart as the name says"},
 	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
+	{Mixed, overH2, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
-	{Mute, overH1, newConns, operation{takes: true, page: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
+	{Mute, overH1, newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
 	{Lookup, []Protocol{DNS}, newConns, operation{}, "one address is asked for"},
 	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
 }
@@ -140,7 +157,7 @@ func (o Op) Known() bool { return slices.Contains(Ops(), o) }
 func (o Op) row() row {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.op == o })
 	if i < 0 {
-		return row{protocols: slices.Concat(overHTTP, []Protocol{TCP, DNS}), conns: anyConns}
+		return row{protocols: Protocols(), conns: anyConns}
 	}
 	return rows[i]
 }
@@ -167,5 +184,11 @@ func (o Op) Paged() bool { return o.row().page }
 // Means says it in words, as they stand behind a path, a protocol and connections.
 func (o Op) Means() string { return o.row().means }
 
+// Holds says whether its connection is held, and says nothing more, for Flow.Takes.
+func (o Op) Holds() bool { return o.row().holds }
+
+// Feature is what a system claims which takes it, beside those of the protocol; "" for nothing.
+func (o Op) Feature() spec.Feature { return o.row().feature }
+
 // Calls says whether the operation is a gRPC call.
-func (o Op) Calls() bool { return o == Unary || o == ServerStream || o == Bidi }
+func (o Op) Calls() bool { return o.Feature() == spec.GRPC }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 var errBehindClose = errors.New("sent behind a request whose answer said that the connection ends, and not answered")
@@ -17,8 +16,9 @@ var errBehindClose = errors.New("sent behind a request whose answer said that th
 // persistent connections MAY "pipeline" its requests (i.e., send multiple requests
 // without waiting for each response)." Where the first one's answer says close, the
 // server has the time that it has to close in to answer the second one too.
-func (c *h1) ahead(ctx context.Context, a *attempt, deadline time.Time) fate {
-	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, posted: a.op() == flow.AheadPost}
+func (c *h1) ahead(ctx context.Context, a *attempt) fate {
+	deadline, _ := ctx.Deadline()
+	b := &attempt{stream: a.stream, page: a.page, Sample: a.Sample, other: a.stream.client.other != nil}
 	// No number of the schedule's: that one is the first request's.
 	b.ID += "b"
 	b.Nth, b.Dial = a.Nth+1, 0
@@ -33,7 +33,7 @@ func (c *h1) ahead(ctx context.Context, a *attempt, deadline time.Time) fate {
 	defer stop()
 	sent := make(chan struct{})
 	var unsent error // why the second one was not sent to its end
-	if b.posted {
+	if b.other {
 		b.Phase = timeline.PhaseWrite
 		go func() {
 			defer close(sent)

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,7 +34,9 @@ type form struct {
 	bytes  int64         // of the body: the answer's, or the upload's; of a call messages
 	paced  time.Duration // of an upload's pieces
 	head   string        // the HTTP/1.1 request without its ID
+	awaits bool          // the body waits for 100 Continue
 	page   *load.Page    // nil: who answers speaks the words of load/work
+	read   func(a *attempt, resp *http.Response, toEOF bool) error
 }
 
 // healthz is what a load balancer asks a health check node port for. No path
@@ -48,54 +49,67 @@ func newPage(s load.Stream, host string, p load.Page) (form, error) {
 	if err != nil {
 		return form{}, fmt.Errorf("page %q: %w", p.Path, err)
 	}
-	f := form{method: http.MethodGet, page: &p, url: &url.URL{Scheme: "http", Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}}
+	f := form{method: http.MethodGet, page: &p, read: readPage, url: &url.URL{Scheme: "http", Host: host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}}
 	f.say(s, "")
 	return f, nil
 }
 
-func newForm(s load.Stream, host string) form {
-	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}}
+// newForm is that of an operation's requests.
+func newForm(s load.Stream, host string, of client) form {
+	f := form{method: http.MethodGet, bytes: work.SmallBytes, url: &url.URL{Scheme: "http", Host: host}, read: of.read}
+	if of.ask != nil {
+		of.ask(&f, s.Profile)
+	}
 	var more string
-	switch op, takes := s.Profile.Op, s.Profile.Takes; op {
-	case flow.Get, flow.Idle, flow.HalfHeader, flow.Belated:
-		// What takes time there is the connection, or the header.
-		f.job(work.Job{Bytes: f.bytes})
-	case flow.Ahead, flow.AheadPost:
-		f.job(work.Job{Bytes: f.bytes, Later: takes})
-	case flow.Slow, flow.Chunked:
-		f.bytes = work.SlowBytes
-		f.job(work.Job{Bytes: f.bytes, Takes: takes, Chunked: op == flow.Chunked})
-	case flow.Post:
-		f.method = http.MethodPost
-		f.job(work.Job{Later: takes})
+	if f.method == http.MethodPost {
 		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-	case flow.Upload, flow.Continue, posted:
-		f.method, f.bytes, f.paced = http.MethodPost, work.SlowBytes, takes
-		if op == posted {
-			f.bytes = work.AheadBytes
-		}
-		f.job(work.Job{Takes: takes})
-		more = "Content-Length: " + strconv.FormatInt(f.bytes, 10) + "\r\n"
-		if op == flow.Continue {
-			more += "Expect: 100-continue\r\n"
-		}
-	case flow.Unary, flow.ServerStream, flow.Bidi:
-		f.method, f.bytes = http.MethodPost, int64(work.MessagesIn(takes))
-		f.url.Path = work.CallPath + methods[op]
-	case flow.WebSocket:
-		f.url.Path = work.WebSocketPath
-	case flow.Talk, flow.Hear:
-		f.bytes = work.SlowBytes
-	case flow.Check:
-		f.url.Path = healthz
+	}
+	if f.awaits {
+		more += "Expect: 100-continue\r\n"
 	}
 	f.say(s, more)
 	return f
 }
 
+// askShort asks for a short answer at once: what takes time there is the connection, or the header.
+func askShort(f *form, _ load.Profile) { f.job(work.Job{Bytes: f.bytes}) }
+
+// askLater asks for one that is thought about.
+func askLater(f *form, p load.Profile) { f.job(work.Job{Bytes: f.bytes, Later: p.Takes}) }
+
+func askSlow(f *form, p load.Profile) {
+	f.bytes = work.SlowBytes
+	f.job(work.Job{Bytes: f.bytes, Takes: p.Takes, Chunked: p.Op == flow.Chunked})
+}
+
+func askPost(f *form, p load.Profile) {
+	f.method = http.MethodPost
+	f.job(work.Job{Later: p.Takes})
+}
+
+func askUpload(f *form, p load.Profile) {
+	f.method, f.bytes, f.paced, f.awaits = http.MethodPost, work.SlowBytes, p.Takes, p.Op == flow.Continue
+	f.job(work.Job{Takes: p.Takes})
+}
+
+func askAheadPost(f *form, p load.Profile) {
+	askUpload(f, p)
+	f.bytes = work.AheadBytes
+}
+
+// askPath asks for a path that says all.
+func askPath(path string) func(*form, load.Profile) {
+	return func(f *form, _ load.Profile) { f.url.Path = path }
+}
+
+// askBytes asks for so much of a stream that has no header.
+func askBytes(n int64) func(*form, load.Profile) {
+	return func(f *form, _ load.Profile) { f.bytes = n }
+}
+
 // say composes the header of the request; more are fields besides.
 func (f *form) say(s load.Stream, more string) {
-	if inTLS(s.Profile.Protocol) {
+	if s.Profile.Protocol.Secure() {
 		// The name that the certificate is for: who routes by either, or
 		// compares them, must find one.
 		_, port, _ := net.SplitHostPort(f.url.Host)
@@ -108,29 +122,27 @@ func (f *form) say(s load.Stream, more string) {
 // job asks the backend for an answer.
 func (f *form) job(j work.Job) { f.url.Path, f.url.RawQuery = work.URLPath, j.Query() }
 
-// posted is what flow.AheadPost sends behind its GET.
-const posted flow.Op = "posted"
-
 // attempt is one request on its way, and what is known of it.
 type attempt struct {
 	timeline.Sample
 	stream *stream
 	page   *form    // the stream's page that it asks for; nil: its form
 	second *attempt // that was sent behind this one, before its answer
-	posted bool     // it is the second, and another request than the first
+	other  bool     // it asks for what else the operation asks for: client.other
 }
 
-// op is what its request asks for, and form how.
-func (a *attempt) op() flow.Op {
-	if a.posted {
-		return posted
+// budget bounds it, from its start.
+func (a *attempt) budget() time.Duration {
+	if a.Brief {
+		return a.stream.Timeout
 	}
-	return a.stream.Profile.Op
+	return a.stream.budget()
 }
 
+// form is how its request asks.
 func (a *attempt) form() *form {
-	if a.posted {
-		return &a.stream.behind
+	if a.other {
+		return &a.stream.other
 	}
 	if a.page != nil {
 		return a.page
@@ -142,7 +154,7 @@ func (a *attempt) form() *form {
 func (a *attempt) header() []byte {
 	b := make([]byte, 0, 512)
 	b = append(b, a.form().head...)
-	if a.stream.Profile.Op != flow.Check {
+	if !a.stream.client.nameless {
 		b = append(b, work.HeaderID+": "...)
 		b = append(b, a.ID...)
 		b = append(b, "\r\n"...)
@@ -157,7 +169,7 @@ func (a *attempt) fail(o timeline.Outcome, err error) {
 	if a.stream.ctx.Err() != nil {
 		o = timeline.Cancelled
 	}
-	if o == timeline.Timeout && a.End-a.Start > a.stream.budget()+a.stream.Tolerance {
+	if o == timeline.Timeout && a.End-a.Start > a.budget()+a.stream.Tolerance {
 		// The end of the budget came late as well: it was this process that
 		// stood still.
 		a.Saturated = true
@@ -184,8 +196,7 @@ var errShort = fmt.Errorf("the connection ended within the body: %w", io.ErrUnex
 func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	a.Phase = timeline.PhaseBody
 	a.Status = resp.StatusCode
-	page := a.form().page
-	if page == nil {
+	if a.form().page == nil {
 		a.answeredBy(resp.Header.Get(work.HeaderPod), resp.Header.Get(work.HeaderPeer))
 	}
 	if good := a.form().good(); resp.StatusCode != good {
@@ -197,30 +208,12 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 		}
 		return err
 	}
-	var wrong, err error
-	switch op := a.op(); {
-	case page != nil:
-		// Its length is the only promise that there is, and who reads the body holds it to that.
-		a.Got, err = io.Copy(io.Discard, resp.Body)
-		a.Want = max(0, resp.ContentLength)
-	case slices.Contains(calls, op):
-		return a.called(resp)
-	case op == flow.Check:
-		a.Got, err = rest(resp)
-	case slices.Contains(bodies, op):
-		a.Want = a.form().bytes
-		wrong, err = a.acknowledged(resp.Body)
-	default:
-		a.Want = a.form().bytes
-		wrong, err = a.compare(resp.Body)
-		switch {
-		case wrong != nil || err != nil || a.Got == a.Want:
-		case toEOF:
-			err = errShort
-		default:
-			wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
-		}
-	}
+	return a.form().read(a, resp, toEOF)
+}
+
+// judged ends the attempt by what was wrong with an answer, which whoever read it says, and why
+// reading ended.
+func (a *attempt) judged(wrong, err error) error {
 	switch {
 	case wrong != nil:
 		// However it ended: what was wrong by then stays wrong.
@@ -236,11 +229,41 @@ func (a *attempt) read(resp *http.Response, toEOF bool) error {
 	return nil
 }
 
-// calls are the operations of gRPC, and bodies those whose request has a body that is acknowledged.
-var (
-	calls  = []flow.Op{flow.Unary, flow.ServerStream, flow.Bidi}
-	bodies = []flow.Op{flow.Upload, flow.Post, flow.Continue, posted}
-)
+// readBody takes the bytes that belong to the request's ID.
+func readBody(a *attempt, resp *http.Response, toEOF bool) error {
+	a.Want = a.form().bytes
+	wrong, err := a.compare(resp.Body)
+	switch {
+	case wrong != nil || err != nil || a.Got == a.Want:
+	case toEOF:
+		err = errShort
+	default:
+		wrong = fmt.Errorf("%d bytes, want %d", a.Got, a.Want)
+	}
+	return a.judged(wrong, err)
+}
+
+// readReceipt takes what the backend says that it received.
+func readReceipt(a *attempt, resp *http.Response, _ bool) error {
+	a.Want = a.form().bytes
+	return a.judged(a.acknowledged(resp.Body))
+}
+
+// readPage takes a page of anybody's: its length is the only promise that there is, and who reads
+// the body holds it to that.
+func readPage(a *attempt, resp *http.Response, _ bool) error {
+	var err error
+	a.Got, err = io.Copy(io.Discard, resp.Body)
+	a.Want = max(0, resp.ContentLength)
+	return a.judged(nil, err)
+}
+
+// readAnything takes a body that means nothing.
+func readAnything(a *attempt, resp *http.Response, _ bool) error {
+	var err error
+	a.Got, err = rest(resp)
+	return a.judged(nil, err)
+}
 
 // good is the status of a good answer.
 func (f *form) good() int {

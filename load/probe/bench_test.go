@@ -118,7 +118,7 @@ func BenchmarkAttempt(b *testing.B) {
 				}
 				defer t.CloseIdleConnections()
 				c := &http.Client{Transport: t, Timeout: 10 * time.Second}
-				form := newForm(testStream(addr, p), addr)
+				form := newForm(testStream(addr, p), addr, clients[p.Op])
 				measure(b, func(i int) error { return plain(b.Context(), c, form, i) })
 			})
 		}

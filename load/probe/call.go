@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
@@ -30,14 +31,19 @@ var methods = map[flow.Op]string{
 // code is OK."
 var errNoStatus = errors.New("the stream ended without a grpc-status")
 
+func askCall(f *form, p load.Profile) {
+	f.method, f.bytes = http.MethodPost, int64(work.MessagesIn(p.Takes))
+	f.url.Path = work.CallPath + methods[p.Op]
+}
+
 // startCall makes a gRPC call of req, and begins to send its messages.
-func startCall(ctx context.Context, a *attempt, req *http.Request) *upload {
+func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
 	req.Header.Set("Content-Type", work.CallType)
 	req.Header.Set("Te", "trailers")
 	// What the client would wait for, of at most 8 digits, in milliseconds.
-	req.Header.Set("Grpc-Timeout", strconv.FormatInt(a.stream.budget().Milliseconds(), 10)+"m")
+	req.Header.Set("Grpc-Timeout", strconv.FormatInt(a.budget().Milliseconds(), 10)+"m")
 	count, takes := uint32(a.stream.form.bytes), a.stream.Profile.Takes
-	return startBody(ctx, req, func(ctx context.Context, w io.Writer) error {
+	return ctx, startBody(ctx, req, func(ctx context.Context, w io.Writer) error {
 		switch a.stream.Profile.Op {
 		case flow.Bidi:
 			_, err := work.SendMessages(ctx, w, a.ID, count, takes)
@@ -52,9 +58,8 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) *upload {
 	})
 }
 
-// called takes the answer to a gRPC call and judges it, as read does with a
-// body's.
-func (a *attempt) called(resp *http.Response) error {
+// readCall takes the answer to a gRPC call.
+func readCall(a *attempt, resp *http.Response, _ bool) error {
 	a.Want = a.stream.form.bytes
 	wrong, err := a.replies(resp)
 	if err != nil {

@@ -41,7 +41,7 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	if all := p.Op.Conns(); !slices.Contains(all, p.Conns) {
 		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, all)
 	}
-	if p.Conns == flow.Shared && !isH2(p.Protocol) {
+	if p.Conns == flow.Shared && p.Protocol.HTTP() != 2 {
 		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, []flow.Protocol{flow.H2C, flow.H2})
 	}
 	if len(s.Pages) > 0 && !p.Op.Paged() {
@@ -65,7 +65,7 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	// To connect and to be answered takes two ways each, and a handshake four
 	// at most.
 	ways := time.Duration(4)
-	if inTLS(p.Protocol) {
+	if p.Protocol.Secure() {
 		ways = 8
 	}
 	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {

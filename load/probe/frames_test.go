@@ -40,7 +40,7 @@ type answeredEnd struct {
 // header lines (in HTTP/1.1).
 func answers(tcp *net.TCPConn, proto flow.Protocol, lines ...string) (answeredEnd, error) {
 	e := answeredEnd{farEnd: newFarEnd(tcp, proto)}
-	if isH2(proto) {
+	if proto.HTTP() == 2 {
 		p, err := newPeer(e.farEnd)
 		if err != nil {
 			return e, err
@@ -183,7 +183,7 @@ func TestEndingsInAPool(t *testing.T) {
 			st.attempt(timeline.Monotonic(), 0)
 			close(begin)
 			want := []string{"fin"}
-			if inTLS(proto) {
+			if proto.Secure() {
 				want = []string{"close-notify", "fin"}
 			}
 			g.Eventually(func() []string { return r.told(1) }).WithTimeout(patience).WithPolling(time.Millisecond).Should(gomega.Equal(want))
@@ -291,7 +291,7 @@ func TestStopClosesHeld(t *testing.T) {
 			g := noLeaks(t)
 			addr := accept(t, func(n int, tcp *net.TCPConn) {
 				e, err := answers(tcp, proto)
-				if err == nil && n == 1 && isH2(proto) {
+				if err == nil && n == 1 && proto.HTTP() == 2 {
 					e.goAway(unlimited) // and never closes
 				}
 				e.over()
@@ -304,7 +304,7 @@ func TestStopClosesHeld(t *testing.T) {
 			const goAway = "goaway code=NO_ERROR last=2147483647"
 			g.Eventually(func() bool {
 				all := r.all()
-				return len(all) >= 5 && (!isH2(proto) || slices.ContainsFunc(all, func(x timeline.Sample) bool { return slices.Contains(r.told(x.Conn), goAway) }))
+				return len(all) >= 5 && (proto.HTTP() != 2 || slices.ContainsFunc(all, func(x timeline.Sample) bool { return slices.Contains(r.told(x.Conn), goAway) }))
 			}).WithTimeout(patience).Should(gomega.BeTrue())
 			h.Stop()
 			ended(t, h)
@@ -322,7 +322,7 @@ func TestStopClosesHeld(t *testing.T) {
 					t.Errorf("connection %d told %q", x.Conn, r.told(x.Conn))
 				}
 			}
-			if isH2(proto) != (leaving == 1) {
+			if (proto.HTTP() == 2) != (leaving == 1) {
 				t.Errorf("%d connections were told to go", leaving)
 			}
 		})

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -118,15 +117,8 @@ func (c *h1) try(ctx context.Context, a *attempt) fate {
 		a.fail(outcome(err), err)
 		return drop
 	}
-	switch a.stream.Profile.Op {
-	case flow.WebSocket:
-		return c.webSocket(ctx, a)
-	case flow.Upload, flow.Post, flow.Continue:
-		return c.upload(ctx, a)
-	case flow.HalfHeader, flow.Belated:
-		return c.inHalves(ctx, a)
-	case flow.Ahead, flow.AheadPost:
-		return c.ahead(ctx, a, deadline)
+	if try := a.stream.client.try; try != nil {
+		return try(c, ctx, a)
 	}
 	w := &stamped{w: c.nc}
 	if _, err := w.Write(a.header()); err != nil {
@@ -194,7 +186,7 @@ func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, goOn <-chan stru
 	if _, err := w.Write(a.header()); err != nil {
 		return err
 	}
-	if a.stream.Profile.Op == flow.Continue {
+	if a.form().awaits {
 		select {
 		case <-goOn:
 		case <-ctx.Done():

@@ -64,13 +64,9 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 		Method: f.method, URL: f.url, Host: f.url.Host,
 		Header: http.Header{work.HeaderID: {a.ID}, "User-Agent": {userAgent}},
 	}
-	var body *upload
-	switch a.stream.Profile.Op {
-	case flow.Upload, flow.Post, flow.Continue:
-		ctx, body = startUpload(ctx, a, req)
-		defer body.end()
-	case flow.Unary, flow.ServerStream, flow.Bidi:
-		body = startCall(ctx, a, req)
+	if feed := a.stream.client.feed; feed != nil {
+		var body *upload
+		ctx, body = feed(ctx, a, req)
 		defer body.end()
 	}
 	resp, err := c.cc.RoundTrip(req.WithContext(ctx))
@@ -79,7 +75,7 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 	if err != nil {
 		return c.fail(ctx, a, err, &p)
 	}
-	if a.stream.Profile.Op == flow.Continue {
+	if f.awaits {
 		// The first frame was the 100, not the answer.
 		a.First = timeline.Monotonic()
 	}
@@ -146,7 +142,7 @@ type upload struct {
 func startUpload(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
 	f := &a.stream.form
 	goOn := make(chan struct{})
-	if a.stream.Profile.Op == flow.Continue {
+	if f.awaits {
 		req.Header.Set("Expect", "100-continue")
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			Got100Continue: sync.OnceFunc(func() { close(goOn) }),

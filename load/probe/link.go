@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // How long the peer has to end a connection that it has said it would end,
@@ -94,12 +93,8 @@ func (s *stream) dial(ctx context.Context, a *attempt) *link {
 
 // speak begins the stream's protocol.
 func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
-	switch s.Profile.Op {
-	case flow.Mute:
-		l.conn = mute{silent{l.ear}, s.pumps.Go}
-		return nil
-	case flow.Talk, flow.Hear:
-		l.conn = newTalk(s.ctx, l.ear)
+	if open := s.client.open; open != nil {
+		l.conn = open(s, l)
 		return nil
 	}
 	if s.tls != nil {
@@ -110,7 +105,7 @@ func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 		}
 		l.wire = tls
 	}
-	if isH2(s.Profile.Protocol) {
+	if s.Profile.Protocol.HTTP() == 2 {
 		l.conn = newH2(l.wire, l.ear)
 	} else {
 		l.conn = newH1(s.ctx, l.wire, l.ear, s.keeps())
@@ -128,7 +123,7 @@ func (c silent) close()                             { _ = c.ear.Close() }
 // keeps says whether connections outlive their attempts, and holds whether they
 // do so without being used again.
 func (s *stream) keeps() bool { return s.keeper != nil || s.holds() }
-func (s *stream) holds() bool { return s.Profile.Op == flow.Idle || s.Profile.Op == flow.Mute }
+func (s *stream) holds() bool { return s.Profile.Op.Holds() }
 
 // settle sees to a connection after an attempt.
 func (s *stream) settle(l *link, f fate) {

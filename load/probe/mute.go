@@ -15,6 +15,8 @@ type mute struct {
 	run func(func())
 }
 
+func newMute(s *stream, l *link) conn { return mute{silent{l.ear}, s.pumps.Go} }
+
 // try is over as soon as the connection stands. What the peer says on it is of
 // no interest, and how it ends is told.
 func (c mute) try(_ context.Context, a *attempt) fate {

@@ -89,6 +89,7 @@ func (g Generator) stream(ctx context.Context, s load.Stream, addr netip.AddrPor
 func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit func(timeline.Record)) (*stream, error) {
 	st := &stream{
 		Stream: s,
+		client: clients[s.Profile.Op],
 		addr:   addr,
 		from:   from(s),
 		dest:   addr.String(),
@@ -108,7 +109,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		return nil, err
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
-	st.form = newForm(s, st.dest)
+	st.form = newForm(s, st.dest, st.client)
 	for _, p := range s.Pages {
 		page, err := newPage(s, st.dest, p)
 		if err != nil {
@@ -117,9 +118,8 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		st.pages = append(st.pages, page)
 	}
 	st.most = mostOf(s.Profile.Rate, st.budget())
-	if s.Profile.Op == flow.AheadPost {
-		s.Profile.Op = posted
-		st.behind = newForm(s, st.dest)
+	if o := st.client.other; o != nil {
+		st.other = newForm(s, st.dest, *o)
 	}
 	return st, nil
 }
@@ -140,16 +140,17 @@ func newPrefix(name string) string {
 // stream is a running one. It is its own handle.
 type stream struct {
 	load.Stream
-	addr  netip.AddrPort
-	from  netip.Prefix  // the zero value: the kernel's choice
-	dials atomic.Uint32 // counts those from it
-	dest  string        // addr, as samples give it
-	emit  func(timeline.Record)
-	form  form
-	// inquiry is what a lookup asks, and form what anything else does; behind is what
-	// flow.AheadPost asks for besides.
+	client client // of its operation
+	addr   netip.AddrPort
+	from   netip.Prefix  // the zero value: the kernel's choice
+	dials  atomic.Uint32 // counts those from it
+	dest   string        // addr, as samples give it
+	emit   func(timeline.Record)
+	form   form
+	// inquiry is what a lookup asks, and form what anything else does; other is what client.other
+	// asks for.
 	inquiry *inquiry
-	behind  form
+	other   form
 	pages   []form      // that are asked for in turn instead of form; none: form is
 	tls     *tls.Config // nil: in plaintext
 
@@ -271,15 +272,12 @@ func pace(ctx context.Context, s load.Stream, now func() time.Duration, start ti
 	}
 }
 
-// budget bounds an attempt, from its start.
+// budget bounds an attempt that takes its flow's time, from its start.
 func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
-	if s.Profile.Op == flow.Ahead || s.Profile.Op == flow.AheadPost {
-		return s.Timeout + 2*s.Profile.Takes // one after the other
-	}
-	return s.Timeout + s.Profile.Takes
+	return s.Timeout + time.Duration(max(1, s.client.turns))*s.Profile.Takes
 }
 
 func (s *stream) attempt(due time.Duration, seq int64) {
@@ -296,11 +294,14 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	if n := int64(len(s.pages)); n > 0 {
 		a.page = &s.pages[seq%n]
 	}
+	if n := s.client.every; n > 0 && seq%n > 0 {
+		a.other, a.Brief = true, true
+	}
 	a.Saturated = a.Start-a.Due > s.Tolerance
-	ctx, cancel := context.WithTimeout(s.ctx, s.budget())
+	ctx, cancel := context.WithTimeout(s.ctx, a.budget())
 	defer cancel()
-	if s.inquiry != nil {
-		s.lookup(ctx, a)
+	if alone := s.client.alone; alone != nil {
+		alone(s, ctx, a)
 	} else {
 		s.carry(ctx, a)
 	}

@@ -35,11 +35,11 @@ func TestHealthy(t *testing.T) {
 	noLeaks(t)
 	for _, proto := range flow.Get.Protocols() {
 		for _, conns := range flow.Get.Conns() {
-			if conns == flow.Shared && !isH2(proto) {
+			if conns == flow.Shared && proto.HTTP() != 2 {
 				continue
 			}
 			for _, op := range []flow.Op{flow.Get, flow.Slow, flow.Chunked, flow.Upload, flow.Post, flow.Continue} {
-				if inTLS(proto) && op != flow.Get && op != flow.Upload {
+				if proto.Secure() && op != flow.Get && op != flow.Upload {
 					continue // TLS makes no difference to what a body is
 				}
 				p := load.Profile{Flow: flow.Flow{Protocol: proto, Conns: conns, Op: op}}
@@ -79,7 +79,7 @@ func TestHealthy(t *testing.T) {
 						if s.Nth > 1 {
 							reused++
 						}
-						if isH2(proto) != (s.StreamID%2 == 1) || conns != flow.Shared && isH2(proto) && s.StreamID != uint32(2*s.Nth-1) {
+						if (proto.HTTP() == 2) != (s.StreamID%2 == 1) || conns != flow.Shared && proto.HTTP() == 2 && s.StreamID != uint32(2*s.Nth-1) {
 							t.Errorf("stream: %s", text(s))
 						}
 						if (s.Nth == 1) != (s.Dial != 0) {
@@ -434,7 +434,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused" "shared"]`},
 		{func(s *load.Stream) { s.Profile.Conns = flow.Shared }, `want one of ["h2c" "h2"]`},
-		{func(s *load.Stream) { s.Profile.Op = "put" }, `want one of ["get" "slow" "chunked" "upload" "post" "continue" "grpc-unary" "grpc-server" "grpc-bidi" "idle" "websocket" "half-header" "belated" "ahead" "ahead-post" "talk" "hear" "mute" "lookup" "check"]`},
+		{func(s *load.Stream) { s.Profile.Op = "put" }, fmt.Sprintf("want one of %q", flow.Ops())},
 		{func(s *load.Stream) { s.Profile.Protocol = flow.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Protocol = flow.H2C }, `want one of ["http1"]`},

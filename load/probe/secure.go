@@ -18,20 +18,13 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
 )
-
-// inTLS says whether a protocol is spoken in TLS.
-func inTLS(p flow.Protocol) bool { return p == flow.TLS1 || p == flow.H2 }
-
-// isH2 says whether a protocol is HTTP/2.
-func isH2(p flow.Protocol) bool { return p == flow.H2C || p == flow.H2 }
 
 // newTLS is what all connections of a stream agree on, or nil: it has no TLS.
 // Each makes a whole handshake: a resumed session would hide what a new client
 // meets.
 func newTLS(s load.Stream) (*tls.Config, error) {
-	if !inTLS(s.Profile.Protocol) {
+	if !s.Profile.Protocol.Secure() {
 		if len(s.CA) > 0 || s.ServerName != "" {
 			return nil, fmt.Errorf("protocol %q has no TLS: a CA and server name %q are of no use", s.Profile.Protocol, s.ServerName)
 		}
@@ -46,7 +39,7 @@ func newTLS(s load.Stream) (*tls.Config, error) {
 		errs = append(errs, fmt.Errorf("protocol %q: no server name: want the one that the server's certificate is for", s.Profile.Protocol))
 	}
 	alpn := "http/1.1"
-	if isH2(s.Profile.Protocol) {
+	if s.Profile.Protocol.HTTP() == 2 {
 		alpn = http2.NextProtoTLS
 	}
 	return &tls.Config{

@@ -54,7 +54,7 @@ var identity = sync.OnceValue(func() proof {
 // server is how a server of a protocol speaks TLS.
 func (p proof) server(proto flow.Protocol) *tls.Config {
 	alpn := "http/1.1"
-	if isH2(proto) {
+	if proto.HTTP() == 2 {
 		alpn = "h2"
 	}
 	return &tls.Config{Certificates: []tls.Certificate{p.cert}, NextProtos: []string{alpn}, MinVersion: tls.VersionTLS12}
@@ -68,7 +68,7 @@ type farEnd struct {
 }
 
 func newFarEnd(tcp *net.TCPConn, proto flow.Protocol) farEnd {
-	if inTLS(proto) {
+	if proto.Secure() {
 		return farEnd{tls.Server(tcp, identity().server(proto)), tcp}
 	}
 	return farEnd{tcp, tcp}

@@ -93,7 +93,7 @@ func backend(w http.ResponseWriter, r *http.Request) {
 func serve(t testing.TB, proto flow.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
 	opened = new(atomic.Int64)
-	if isH2(proto) {
+	if proto.HTTP() == 2 {
 		var open sync.Map
 		addr = accept(t, func(_ int, tcp *net.TCPConn) {
 			opened.Add(1)
@@ -118,7 +118,7 @@ func serve(t testing.TB, proto flow.Protocol, h http.HandlerFunc) (addr string, 
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		serve := srv.Serve
-		if inTLS(proto) {
+		if proto.Secure() {
 			srv.TLSConfig = identity().server(proto)
 			srv.Protocols = new(http.Protocols)
 			srv.Protocols.SetHTTP1(true)
@@ -177,7 +177,7 @@ func testStream(addr string, p load.Profile) load.Stream {
 		// Generous: the machine may be busy, and only some tests are about time.
 		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
-	if inTLS(p.Protocol) {
+	if p.Protocol.Secure() {
 		s.CA, s.ServerName = string(identity().ca), serverName
 	}
 	return s

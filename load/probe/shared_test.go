@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 func sharing() load.Profile {
@@ -97,6 +98,85 @@ func TestSharedCarriesMany(t *testing.T) {
 		if !streams[fmt.Sprint(a.id, " ", a.stream)] {
 			t.Errorf("no sample says that %s was stream %d: %v", a.id, a.stream, streams)
 		}
+	}
+}
+
+// One flow carries long requests and short ones over the same connections at once, and each is a
+// sample of its own.
+func TestSharedCarriesLongAndShort(t *testing.T) {
+	g := noLeaks(t)
+	addr, requests := asking(t)
+	p := sharing()
+	p.Op, p.Takes = flow.Mixed, time.Second
+	st, r := idleStream(t, testStream(addr, p), 0)
+	open := begin(t, st, requests, 0, 2*flow.LongEvery)
+	for seq, a := range open {
+		if seq%flow.LongEvery != 0 {
+			a.answer()
+		}
+	}
+	const long = 2
+	g.Eventually(func() int { return len(r.all()) }).WithTimeout(patience).Should(gomega.Equal(len(open) - long))
+	for seq, a := range open {
+		if seq%flow.LongEvery == 0 {
+			a.p.header(a.stream, 200, work.SlowBytes, false)
+			a.p.body(a.stream, a.id, work.SlowBytes, true)
+		}
+	}
+	st.attempts.Wait()
+	all := r.all()
+	ids := map[string]bool{}
+	for _, s := range all {
+		want := map[bool]int64{true: work.SmallBytes, false: work.SlowBytes}[s.Brief]
+		if s.Outcome != timeline.OK || s.Got != want || s.Stream != st.Name || ids[s.ID] {
+			t.Errorf("wrong: %s", text(s))
+		}
+		ids[s.ID] = true
+	}
+	n := 0
+	for _, l := range all {
+		if l.Brief {
+			continue
+		}
+		n++
+		if !slices.ContainsFunc(all, func(s timeline.Sample) bool {
+			return s.Brief && s.Conn == l.Conn && s.StreamID != l.StreamID && s.End < l.End
+		}) {
+			t.Errorf("no short request went over the connection of %s: %v", text(l), all)
+		}
+	}
+	if n != long {
+		t.Errorf("%d of %d were long, want %d", n, len(all), long)
+	}
+	brief := &attempt{stream: st, Sample: timeline.Sample{Brief: true}}
+	if is, other := brief.budget(), (&attempt{stream: st}).budget(); is != st.Timeout || other != st.Timeout+p.Takes {
+		t.Errorf("a short one may take %v, a long one %v", is, other)
+	}
+}
+
+// Over HTTP/2 in TLS, and in the schedule's own time.
+func TestMixedInTLS(t *testing.T) {
+	noLeaks(t)
+	addr, opened := serve(t, flow.H2, backend)
+	p := load.Profile{Flow: flow.Flow{Protocol: flow.H2, Conns: flow.Shared, Op: flow.Mixed, Takes: 300 * time.Millisecond}}
+	within := func(all []timeline.Sample) bool {
+		conns := map[uint64]bool{}
+		for _, l := range all {
+			if !l.Brief && l.End-l.First >= p.Takes && slices.ContainsFunc(all, func(s timeline.Sample) bool {
+				return s.Brief && s.Conn == l.Conn && l.Start < s.Start && s.End < l.End
+			}) {
+				conns[l.Conn] = true
+			}
+		}
+		return len(conns) == sharedConns
+	}
+	for _, s := range recordUntil(t, testStream(addr, p), within) {
+		if s.Outcome != timeline.OK {
+			t.Errorf("not ok: %s", text(s))
+		}
+	}
+	if n := opened.Load(); n < sharedConns {
+		t.Errorf("%d connections, want %d or more", n, sharedConns)
 	}
 }
 

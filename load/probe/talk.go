@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 )
 
@@ -23,12 +22,12 @@ type talk struct {
 	kill func() bool
 }
 
-func newTalk(ctx context.Context, e *ear) *talk {
+func newTalk(s *stream, l *link) conn {
 	c := &talk{
-		ear: e, br: buffered.Get().(*bufio.Reader),
-		kill: context.AfterFunc(ctx, func() { _ = e.Close() }),
+		ear: l.ear, br: buffered.Get().(*bufio.Reader),
+		kill: context.AfterFunc(s.ctx, func() { _ = l.ear.Close() }),
 	}
-	c.br.Reset(e)
+	c.br.Reset(l.ear)
 	return c
 }
 
@@ -60,11 +59,13 @@ func (c *talk) try(ctx context.Context, a *attempt) fate {
 	a.answeredBy(g.Pod, g.Peer)
 	a.Phase = timeline.PhaseBody
 
+	return a.stream.client.talk(c, ctx, a)
+}
+
+// echoed says what comes back, and judges it.
+func (c *talk) echoed(ctx context.Context, a *attempt) fate {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if a.stream.Profile.Op == flow.Hear {
-		return c.heard(ctx, a)
-	}
 	sent := make(chan time.Duration, 1)
 	go func() {
 		at, _ := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want}, a.stream.Profile.Takes)
@@ -101,7 +102,7 @@ func (c *talk) heard(ctx context.Context, a *attempt) fate {
 		defer close(ended)
 		_, end = c.br.ReadByte()
 	}()
-	at, err := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want, Hear: true}, a.stream.Profile.Takes)
+	at, err := c.send(ctx, work.Request{ID: a.ID, Bytes: a.Want, Word: work.Hear}, a.stream.Profile.Takes)
 	if err != nil {
 		a.fail(outcome(err), err)
 		_ = c.ear.SetReadDeadline(time.Unix(1, 0)) // nobody waits for its end any more

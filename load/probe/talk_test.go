@@ -93,7 +93,7 @@ func TestHear(t *testing.T) {
 	// ends greets, reads the request, and ends its half.
 	ends := func(c lingering) *bufio.Reader {
 		br, req, err := greeted(c)
-		if err != nil || !req.Hear {
+		if err != nil || req.Word != work.Hear {
 			t.Errorf("%+v, %v", req, err)
 		}
 		_ = c.CloseWrite()

@@ -117,7 +117,7 @@ func TestWebSocket(t *testing.T) {
 						t.Errorf("the server's last word: %v", end)
 					}
 					told := []string{"ws.close code=1000", "fin"}
-					if inTLS(proto) {
+					if proto.Secure() {
 						told = []string{"ws.close code=1000", "close-notify", "fin"}
 					}
 					gomega.NewWithT(t).Eventually(func() []string { return r.told(s.Conn) }).WithTimeout(patience).

@@ -22,9 +22,9 @@ import (
 // So a stream that is whole at both ends was byte-exact in both directions,
 // and its half-close passed both ways.
 //
-// A client that only wants to be heard says so in its line, "ID BYTES hear\n". Then
-// the server ends its half at once, and what it has read up to the client's FIN only
-// its ledger says.
+// A third word in the client's line asks for another talk. A client that only wants to be
+// heard says "ID BYTES hear\n". Then the server ends its half at once, and what it has read
+// up to the client's FIN only its ledger says.
 const talkVersion = "lastcall-talk/1"
 
 // maxTalkLine bounds a line of a talk, its end included, in bytes.
@@ -48,17 +48,17 @@ type Request struct {
 	// Body(ID, Bytes) follow.
 	ID    string
 	Bytes int64
-	// Hear: the server is to end its half at once, and to hear the rest.
-	Hear bool
+	// Word is which talk: Hear, or "" for the one that comes back.
+	Word string
 }
 
-// hear is the third word of a request that is to be heard only.
-const hear = "hear"
+// Hear is the word of a talk whose server is to end its half at once, and to hear the rest.
+const Hear = "hear"
 
 // String is the line, with its end.
 func (r Request) String() string {
-	if r.Hear {
-		return fmt.Sprintf("%s %d %s\n", r.ID, r.Bytes, hear)
+	if r.Word != "" {
+		return fmt.Sprintf("%s %d %s\n", r.ID, r.Bytes, r.Word)
 	}
 	return fmt.Sprintf("%s %d\n", r.ID, r.Bytes)
 }
@@ -97,10 +97,11 @@ func ReadRequest(r io.ByteReader) (Request, error) {
 	if err != nil {
 		return Request{}, fmt.Errorf("the request: %w", err)
 	}
-	if len(w) == 3 && w[2] != hear {
-		return Request{}, fmt.Errorf("the request: a third word %q: want %q or none", w[2], hear)
+	req := Request{ID: w[0], Bytes: n}
+	if len(w) == 3 {
+		req.Word = w[2]
 	}
-	return Request{ID: w[0], Bytes: n, Hear: len(w) == 3}, nil
+	return req, nil
 }
 
 // ReadTrailer reads what String wrote, with the errors of ReadGreeting.

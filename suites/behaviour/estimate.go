@@ -78,7 +78,7 @@ func (s Scenario) stop() time.Duration {
 // lasts is how long a request of a flow is in flight. A connection that is held
 // keeps nobody.
 func lasts(p load.Profile) time.Duration {
-	if p.Op == flow.Idle || p.Op == flow.Mute {
+	if p.Op.Holds() {
 		return 0
 	}
 	return p.Takes

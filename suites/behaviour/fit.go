@@ -102,7 +102,7 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
-	var rates [][2]float64 // of traffic, by the version that is asked for
+	var rates [][2]float64 // of traffic: of what is asked for in HTTP/2, and of the rest
 	ends := !b.Topology.Behind
 	for _, p := range b.Traffic {
 		wanted := p.Protocol
@@ -119,7 +119,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
-		if ends && !sys.Reference() && (p.Op == flow.Idle || p.Op == flow.Mute) {
+		if ends && !sys.Reference() && p.Op.Holds() {
 			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
@@ -129,7 +129,10 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// What is asked for with TLS and without is asked once where they are one; and
 		// as much in all in one version as it would be in two.
-		of := &rates[i][version(wanted)-1]
+		of := &rates[i][1]
+		if wanted.HTTP() == 2 {
+			of = &rates[i][0]
+		}
 		*of = max(*of, p.Rate)
 		traffic[i].Rate = rates[i][0] + rates[i][1]
 	}
@@ -151,24 +154,11 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	return b.Carry(traffic)
 }
 
-// spoken are the features that a protocol is about, that of its port first.
-var spoken = map[flow.Protocol][]spec.Feature{
-	flow.HTTP1:      {spec.HTTP1},
-	flow.H2C:        {spec.H2C},
-	flow.TLS1:       {spec.TLS},
-	flow.H2:         {spec.TLS, spec.HTTP2},
-	flow.TCP:        {spec.TCP},
-	flow.BackendTLS: {spec.BackendTLS},
-}
-
-// features are those that a flow of traffic is carried by.
+// features are those that a flow of traffic is carried by, that of its port first.
 func features(p load.Profile) []spec.Feature {
-	out := slices.Clone(spoken[p.Protocol])
-	switch p.Op {
-	case flow.WebSocket:
-		out = append(out, spec.WebSocket)
-	case flow.Unary, flow.ServerStream, flow.Bidi:
-		out = append(out, spec.GRPC)
+	out := p.Protocol.Features()
+	if f := p.Op.Feature(); f != "" {
+		out = append(out, f)
 	}
 	return out
 }
@@ -176,15 +166,16 @@ func features(p load.Profile) []spec.Feature {
 // PortOf is the name of a system's port that a protocol is spoken at; "" for one
 // that no system speaks.
 func PortOf(p flow.Protocol) string {
-	if len(spoken[p]) == 0 {
+	all := p.Features()
+	if len(all) == 0 {
 		return ""
 	}
-	return system.Port(spoken[p][0])
+	return system.Port(all[0])
 }
 
 // claims says whether a system takes what a protocol speaks.
 func claims(sys *system.System, p flow.Protocol) bool {
-	return !slices.ContainsFunc(spoken[p], func(f spec.Feature) bool { return !sys.Claims(f) })
+	return !slices.ContainsFunc(p.Features(), func(f spec.Feature) bool { return !sys.Claims(f) })
 }
 
 // inPlace are the protocols that are spoken to a system in the place of one that it
@@ -192,14 +183,6 @@ func claims(sys *system.System, p flow.Protocol) bool {
 var inPlace = map[flow.Protocol][]flow.Protocol{
 	flow.HTTP1: {flow.TLS1, flow.H2C, flow.H2},
 	flow.H2C:   {flow.H2, flow.HTTP1, flow.TLS1},
-}
-
-// version is that of HTTP that a protocol speaks.
-func version(p flow.Protocol) int {
-	if p == flow.H2C || p == flow.H2 {
-		return 2
-	}
-	return 1
 }
 
 // instead is the protocol that is spoken to a system in the place of another; "" for

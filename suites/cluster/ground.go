@@ -361,7 +361,7 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 
 func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
 	s := g.scenario.Stream(p, target, addr, g.scope.Namespace)
-	if p.Protocol == flow.TLS1 || p.Protocol == flow.H2 {
+	if p.Protocol.Secure() {
 		s.CA, s.ServerName = g.subject.ca, serverName
 	}
 	return s

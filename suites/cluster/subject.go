@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -148,9 +149,11 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	g.subject = subject{dialled: gateName, ca: string(cert.CA), placed: place}
-	for _, p := range []flow.Protocol{flow.HTTP1, flow.H2C, flow.TLS1, flow.TCP, flow.BackendTLS} {
-		if number, ok := place.Ports[behaviour.PortOf(p)]; ok {
-			g.subject.ports = append(g.subject.ports, deploy.Port{Name: behaviour.PortOf(p), Number: number})
+	for _, p := range flow.Protocols() {
+		name := behaviour.PortOf(p)
+		there := slices.ContainsFunc(g.subject.ports, func(one deploy.Port) bool { return one.Name == name })
+		if number, ok := place.Ports[name]; ok && !there {
+			g.subject.ports = append(g.subject.ports, deploy.Port{Name: name, Number: number})
 		}
 	}
 	if t.Behind {

@@ -360,7 +360,7 @@ func (g *ground) stopPressure(ctx context.Context) {
 func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
 	s := g.scenario.Stream(p, target, addr, g.scenario.Name)
 	s.From = g.stage.sources()
-	if p.Protocol == flow.TLS1 || p.Protocol == flow.H2 {
+	if p.Protocol.Secure() {
 		s.CA, s.ServerName = string(g.stage.cert.ca), serverName
 	}
 	return s

@@ -12,31 +12,28 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/text"
 )
 
-// parts are the words that streams are named by, in the order of the names, but for the operations,
-// which come behind them.
-var parts = []text.Meaning{
-	{Word: string(flow.Direct), Means: "dialled at the pod's own address"},
-	{Word: string(flow.Service), Means: "dialled at the Service's address"},
-	{Word: string(flow.ServiceLocal), Means: "dialled at a Service with internalTrafficPolicy Local"},
-	{Word: string(flow.Sticky), Means: "dialled at a Service with ClientIP affinity"},
-	{Word: string(flow.Publishing), Means: "dialled at a Service with publishNotReadyAddresses"},
-	{Word: string(flow.NodePort), Means: "from outside the cluster, at a node port"},
-	{Word: string(flow.NodePortLocal), Means: "from outside, at the pod's own node, to the node port of a Service with externalTrafficPolicy Local"},
-	{Word: string(flow.HealthPort), Means: "from outside, at the health check port of the pod's own node"},
-	{Word: string(flow.Balanced), Means: "from outside, through a load balancer that asks the nodes, or the gateways, for their health"},
-	{Word: string(flow.Headless), Means: "a question to the cluster's DNS for a headless Service"},
-	{Word: string(flow.HeadlessPublishing), Means: "the same for one with publishNotReadyAddresses"},
-	{Word: string(flow.HTTP1), Means: "HTTP/1.1"},
-	{Word: string(flow.H2C), Means: "HTTP/2 in plaintext"},
-	{Word: string(flow.TLS1), Means: "HTTP/1.1 in TLS"},
-	{Word: string(flow.H2), Means: "HTTP/2 in TLS"},
-	{Word: string(flow.BackendTLS), Means: "HTTP/1.1 that is passed on to the backends in TLS"},
-	{Word: string(flow.TCP), Means: "an opaque stream"},
-	{Word: string(flow.DNS), Means: "DNS over UDP"},
-	{Word: string(flow.New), Means: "a connection of its own for each request"},
-	{Word: string(flow.Reused), Means: "connections that are kept for many requests, one at a time"},
-	{Word: string(flow.Shared), Means: "two connections that are kept, and each of which carries many requests at once"},
-}
+// paths are the words that streams are named by, of where they go, and conns those of how: the
+// protocols stand between them, and the operations behind.
+var (
+	paths = []text.Meaning{
+		{Word: string(flow.Direct), Means: "dialled at the pod's own address"},
+		{Word: string(flow.Service), Means: "dialled at the Service's address"},
+		{Word: string(flow.ServiceLocal), Means: "dialled at a Service with internalTrafficPolicy Local"},
+		{Word: string(flow.Sticky), Means: "dialled at a Service with ClientIP affinity"},
+		{Word: string(flow.Publishing), Means: "dialled at a Service with publishNotReadyAddresses"},
+		{Word: string(flow.NodePort), Means: "from outside the cluster, at a node port"},
+		{Word: string(flow.NodePortLocal), Means: "from outside, at the pod's own node, to the node port of a Service with externalTrafficPolicy Local"},
+		{Word: string(flow.HealthPort), Means: "from outside, at the health check port of the pod's own node"},
+		{Word: string(flow.Balanced), Means: "from outside, through a load balancer that asks the nodes, or the gateways, for their health"},
+		{Word: string(flow.Headless), Means: "a question to the cluster's DNS for a headless Service"},
+		{Word: string(flow.HeadlessPublishing), Means: "the same for one with publishNotReadyAddresses"},
+	}
+	conns = []text.Meaning{
+		{Word: string(flow.New), Means: "a connection of its own for each request"},
+		{Word: string(flow.Reused), Means: "connections that are kept for many requests, one at a time"},
+		{Word: string(flow.Shared), Means: "two connections that are kept, and each of which carries many requests at once"},
+	}
+)
 
 // legend explains the words of ours that the text uses, and the names of its
 // streams.
@@ -53,7 +50,11 @@ func legend(about string, traffic []load.Profile) string {
 		named = append(named, string(p.Path), string(p.Protocol), string(p.Conns), string(p.Op))
 		delayed = delayed || p.Delay > 0
 	}
-	all := slices.Clone(parts)
+	all := slices.Clone(paths)
+	for _, p := range flow.Protocols() {
+		all = append(all, text.Meaning{Word: string(p), Means: p.Means()})
+	}
+	all = append(all, conns...)
 	for _, op := range flow.Ops() {
 		all = append(all, text.Meaning{Word: string(op), Means: op.Means()})
 	}
