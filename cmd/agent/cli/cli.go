@@ -60,7 +60,6 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), witnessCommand(signals, stderr), signalCommand(),
 		shutdownCommand(signals, stderr), shutdownManagerCommand(signals, stderr),
-		sidecarCommand(signals, stderr), redirectCommand(stderr), controllerCommand(signals, stderr),
 		&cobra.Command{
 			Use: "version", Short: "Say which build this is", Args: noArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), version()) },
@@ -90,11 +89,11 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// whoami is who this agent is, from the downward API.
-type whoami struct{ podUID, podName, node string }
+// identity is who this agent is, from the downward API.
+type identity struct{ podUID, podName, node string }
 
-func identityFlags(c *cobra.Command) *whoami {
-	var id whoami
+func identityFlags(c *cobra.Command) *identity {
+	var id identity
 	c.Flags().StringVar(&id.podUID, "pod-uid", os.Getenv("LASTCALL_POD_UID"), "UID of the pod (metadata.uid); or LASTCALL_POD_UID")
 	c.Flags().StringVar(&id.podName, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of the pod (metadata.name); or LASTCALL_POD_NAME")
 	c.Flags().StringVar(&id.node, "node", os.Getenv("LASTCALL_NODE"), "name of the node (spec.nodeName); or LASTCALL_NODE")

@@ -55,7 +55,7 @@ func (ch *channel) open(ctx context.Context) (*control.Spool, net.Listener, cont
 }
 
 // serve runs s until ctx ends.
-func (ch *channel) serve(ctx context.Context, s *control.Server, l net.Listener, creds control.Credentials, id *whoami, stderr io.Writer) error {
+func (ch *channel) serve(ctx context.Context, s *control.Server, l net.Listener, creds control.Credentials, id *identity, stderr io.Writer) error {
 	s.Node, s.Pod, s.Version = id.node, id.podUID, version()
 	s.Log = log.New(stderr, s.Role+": ", log.LstdFlags)
 	s.Log.Printf("version %s, control channel on %s", s.Version, l.Addr())

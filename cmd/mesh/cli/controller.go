@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -16,8 +17,7 @@ import (
 )
 
 func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "controller", Short: "The reference mesh's control plane: webhook, CA and discovery, one of two replicas", Args: noArgs}
-	id := identityFlags(c)
+	c := &cobra.Command{Use: "controller", Short: "The control plane: webhook, CA and discovery, one of two replicas", Args: cobra.NoArgs}
 	var cfg controller.Config
 	var fault, pull string
 	f := c.Flags()
@@ -26,8 +26,11 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 	f.StringVar(&cfg.Injector.Image, "image", "", "image of what it injects")
 	f.StringVar(&pull, "pull", "IfNotPresent", "how nodes get that image: Always, IfNotPresent, Never")
 	f.StringVar(&cfg.Injector.Controller, "address", "", "IP of its Service, which sidecars are told")
-	drainFlags(c, &cfg.Drain, "the drain call")
-	faultFlag(c, &fault, controller.Faults())
+	f.StringVar(&cfg.PodName, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of its pod; or LASTCALL_POD_NAME")
+	f.DurationVar(&cfg.Drain.Min, "min-drain", 5*time.Second, "how long after SIGTERM it stays ready")
+	f.DurationVar(&cfg.Drain.Unready, "unready", 2*time.Second, "how long after that it goes on serving")
+	f.DurationVar(&cfg.Drain.Deadline, "deadline", 20*time.Second, "when, after SIGTERM, the rest is cut")
+	f.StringVar(&fault, "fault", "", "break it on purpose")
 	c.RunE = func(*cobra.Command, []string) error {
 		var err error
 		if cfg.Fault, err = fixtures.Find(controller.Faults(), fault); err != nil {
@@ -47,13 +50,13 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 		if cfg.Client, err = kubernetes.NewForConfig(conf); err != nil {
 			return err
 		}
-		cfg.PodName, cfg.Log = id.podName, log.New(stderr, "controller: ", log.LstdFlags|log.Lmicroseconds)
+		cfg.Log = log.New(stderr, "controller: ", log.LstdFlags|log.Lmicroseconds)
 		cfg.Injector.ServerName = controller.ServerName(cfg.Namespace)
 		one, err := controller.New(cfg)
 		if err != nil {
 			return usageError{err}
 		}
-		return runComponent(one, controller.ErrNeverStarted, signals, cfg.Log, func() { cfg.Log.Printf("serves; version %s", version()) })
+		return run(one, controller.ErrNeverStarted, signals, cfg.Log)
 	}
 	return c
 }

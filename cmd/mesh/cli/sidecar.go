@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/discovery"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
@@ -30,15 +31,15 @@ import (
 )
 
 func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "sidecar", Short: "The reference mesh's sidecar: the data path of one pod, which lives as long as its app", Args: noArgs}
-	who := identityFlags(c)
-	var settings, address, serverName, token, namespace, account, roots string
+	c := &cobra.Command{Use: "sidecar", Short: "The data path of one pod, which lives as long as its app", Args: cobra.NoArgs}
+	var settings, address, serverName, pod, token, namespace, account, roots string
 	var grace time.Duration
 	f := c.Flags()
 	f.StringVar(&settings, "settings", "{}", "how it stands in its pod, and when it leaves (sidecar.Settings, in YAML)")
 	f.StringVar(&address, "controller", "", "IP of the mesh's controller")
 	f.StringVar(&serverName, "server-name", "", "name of the controller in its certificate")
 	f.StringVar(&token, "token", "", "file of the service account token that the CA is shown")
+	f.StringVar(&pod, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of the pod; or LASTCALL_POD_NAME")
 	f.StringVar(&namespace, "namespace", os.Getenv("LASTCALL_NAMESPACE"), "namespace of the pod; or LASTCALL_NAMESPACE")
 	f.StringVar(&account, "service-account", os.Getenv("LASTCALL_SERVICE_ACCOUNT"), "service account of the pod; or LASTCALL_SERVICE_ACCOUNT")
 	f.StringVar(&roots, "roots", os.Getenv("LASTCALL_ROOTS"), "whom the mesh trusts, PEM; or LASTCALL_ROOTS")
@@ -73,7 +74,7 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 			Issuer: issuer.Client{Conn: conn, Token: token}, Roots: []byte(roots), Log: logger,
 		}
 		known, err := discovery.NewClient(discovery.ClientConfig{
-			Addresses: []string{to}, Node: &corev3.Node{Id: who.podName + "." + namespace}, Dial: dial, Log: logger,
+			Addresses: []string{to}, Node: &corev3.Node{Id: pod + "." + namespace}, Dial: dial, Log: logger,
 		})
 		if err != nil {
 			return err
@@ -83,11 +84,11 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		go known.Run(ctx)
 		view := known.View()
 		car := sidecar.New(sidecar.Config{
-			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor,
+			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
 			Health: ":" + strconv.Itoa(injector.HealthPort), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
-		return runComponent(car, sidecar.ErrNeverStarted, signals, logger, func() { logger.Printf("serves; version %s", version()) })
+		return run(car, sidecar.ErrNeverStarted, signals, logger)
 	}
 	return c
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func redirectCommand(stdout io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "redirect", Short: "The mesh's init container: write the rules that bring the pod's connections to its sidecar", Args: noArgs}
+	c := &cobra.Command{Use: "redirect", Short: "Write the rules that bring a pod's connections to its sidecar: the init container", Args: cobra.NoArgs}
 	var settings, hosts string
 	f := c.Flags()
 	f.StringVar(&settings, "settings", "{}", "what is left alone (redirect.Settings, in YAML)")
