@@ -105,6 +105,9 @@ func TestMatrixTellsWhatItDidNotTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(m.Rows) != 1 || m.Rows[0].Component != "echo" || !strings.HasPrefix(m.Rows[0].Does, "leaves at SIGTERM") {
+		t.Errorf("rows %+v", m.Rows)
+	}
 	if want := []string{"pod.node-shutdown: its nodes have no logind"}; !slices.Equal(m.Unput, want) {
 		t.Errorf("not put to a fault: %q, want %q", m.Unput, want)
 	}
