@@ -12,14 +12,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 )
 
 func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "controller", Short: "The control plane: webhook, CA and discovery, one of two replicas", Args: cobra.NoArgs}
 	var cfg controller.Config
-	var fault, pull string
+	var pull string
 	f := c.Flags()
 	f.StringVar(&cfg.Injector.Mesh, "mesh", "", "ID of the mesh: the value of the namespaces' label lastcall.dev/mesh")
 	f.StringVar(&cfg.Namespace, "namespace", os.Getenv("LASTCALL_NAMESPACE"), "its own namespace; or LASTCALL_NAMESPACE")
@@ -30,12 +29,8 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 	f.DurationVar(&cfg.Drain.Min, "min-drain", 5*time.Second, "how long after SIGTERM it stays ready")
 	f.DurationVar(&cfg.Drain.Unready, "unready", 2*time.Second, "how long after that it goes on serving")
 	f.DurationVar(&cfg.Drain.Deadline, "deadline", 20*time.Second, "when, after SIGTERM, the rest is cut")
-	f.StringVar(&fault, "fault", "", "break it on purpose")
 	c.RunE = func(*cobra.Command, []string) error {
 		var err error
-		if cfg.Fault, err = fixtures.Find(controller.Faults(), fault); err != nil {
-			return usageError{err}
-		}
 		if cfg.Injector.Pull, err = controller.Pull(pull); err != nil {
 			return usageError{err}
 		}
