@@ -97,13 +97,6 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 func resolver(view *discovery.View) func(context.Context, netip.AddrPort) (mesh.Destination, error) {
 	return func(_ context.Context, to netip.AddrPort) (mesh.Destination, error) {
 		d := view.Resolve(to)
-		out := mesh.Destination{Addr: d.Addr, Tunnel: d.HBONE, Nobody: d.Kind == discovery.NoEndpoint}
-		if d.HBONE {
-			var err error
-			if out.Peer, err = identity.Parse(d.Identity); err != nil {
-				return mesh.Destination{}, err
-			}
-		}
-		return out, nil
+		return mesh.Destination{Addr: d.Addr, Tunnel: d.HBONE, Peer: d.Identity, Nobody: d.Kind == discovery.NoEndpoint}, nil
 	}
 }
