@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"os"
 	"strings"
 	"time"
 
@@ -22,47 +20,6 @@ import (
 
 // ledgerEnd bounds the wait for a collector's last word.
 const ledgerEnd = 5 * time.Second
-
-// component is a reference component, which drains before it ends.
-type component interface {
-	Start(ctx context.Context) error
-	Drain(why string)
-	Wait() error
-}
-
-// runComponent starts a component, drains it at each signal, and waits for its
-// end. neverStarted is what Start returns where the drain came first: that is
-// told, and no failure. started is called when it has.
-func runComponent(c component, neverStarted error, signals <-chan os.Signal, logger *log.Logger, started func()) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				logger.Printf("%v", s)
-				c.Drain(signalName(s))
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	if err := c.Start(ctx); errors.Is(err, neverStarted) {
-		logger.Print(err)
-		return nil
-	} else if err != nil {
-		return err
-	}
-	started()
-	return c.Wait()
-}
-
-func signalName(s os.Signal) string {
-	if s == os.Interrupt {
-		return "SIGINT"
-	}
-	return "SIGTERM"
-}
 
 // drainFlags are the times of a component's end. or is what else than SIGTERM
 // begins it.

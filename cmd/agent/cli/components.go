@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lastcall-dev/lastcall/cmd/component"
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/drain"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
@@ -108,7 +109,7 @@ func echoFlags(f *pflag.FlagSet) func(started) error {
 			return usageError{err}
 		}
 		logger := s.logger("echo")
-		return runComponent(app, echo.ErrNeverStarted, s.signals, logger, func() {
+		return component.Run(app, echo.ErrNeverStarted, s.signals, logger, func() {
 			logger.Printf("version %s, pod %s on %s", version(), cfg.Pod, app.Addr())
 		})
 	}

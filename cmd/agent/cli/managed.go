@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/cmd/component"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/serve"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
@@ -45,7 +46,7 @@ func runGateway(cfg gateway.Config, by management, signals <-chan os.Signal) err
 	if err != nil {
 		return usageError{err}
 	}
-	var c component = g
+	var c component.Component = g
 	if by.managed {
 		m := &managed{Gateway: g, term: make(chan struct{})}
 		if within {
@@ -53,7 +54,7 @@ func runGateway(cfg gateway.Config, by management, signals <-chan os.Signal) err
 		}
 		c = m
 	}
-	return runComponent(c, gateway.ErrNeverStarted, signals, logger, func() {
+	return component.Run(c, gateway.ErrNeverStarted, signals, logger, func() {
 		if within {
 			if err := own.begin(context.Background(), drainURL(g)); err != nil {
 				logger.Print(err)

@@ -4,11 +4,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -38,36 +36,4 @@ func Run(args []string, signals <-chan os.Signal, stderr io.Writer) int {
 		return 2
 	}
 	return 1
-}
-
-// component is what drains before it ends.
-type component interface {
-	Start(ctx context.Context) error
-	Drain(why string)
-	Wait() error
-}
-
-// run starts a component, drains it at each signal, and waits for its end. never is what Start
-// returns where the drain came first: that is told, and no failure.
-func run(c component, never error, signals <-chan os.Signal, logger *log.Logger) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				c.Drain(s.String())
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	if err := c.Start(ctx); errors.Is(err, never) {
-		logger.Print(err)
-		return nil
-	} else if err != nil {
-		return err
-	}
-	logger.Print("serves")
-	return c.Wait()
 }

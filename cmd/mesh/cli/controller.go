@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/lastcall-dev/lastcall/cmd/component"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 )
 
@@ -51,7 +52,7 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 		if err != nil {
 			return usageError{err}
 		}
-		return run(one, controller.ErrNeverStarted, signals, cfg.Log)
+		return component.Run(one, controller.ErrNeverStarted, signals, cfg.Log, func() { cfg.Log.Print("serves") })
 	}
 	return c
 }

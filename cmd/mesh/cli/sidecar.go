@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/lastcall-dev/lastcall/cmd/component"
 	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/discovery"
@@ -88,7 +89,7 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 			Health: ":" + strconv.Itoa(injector.HealthPort), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
-		return run(car, sidecar.ErrNeverStarted, signals, logger)
+		return component.Run(car, sidecar.ErrNeverStarted, signals, logger, func() { logger.Print("serves") })
 	}
 	return c
 }
