@@ -11,7 +11,7 @@ import (
 )
 
 // profileNames are the profiles in words.
-var profileNames = map[spec.Profile]string{spec.App: "app", spec.ServiceNetwork: "service network", spec.Gateway: "gateway"}
+var profileNames = map[spec.Profile]string{spec.App: "app", spec.ServiceNetwork: "service network", spec.Mesh: "mesh", spec.Gateway: "gateway"}
 
 // ProfileName is a profile in words.
 func ProfileName(p spec.Profile) string {

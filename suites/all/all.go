@@ -16,5 +16,6 @@ import (
 	_ "github.com/lastcall-dev/lastcall/suites/pod"
 	_ "github.com/lastcall-dev/lastcall/suites/pool"
 	_ "github.com/lastcall-dev/lastcall/suites/rollout"
+	_ "github.com/lastcall-dev/lastcall/suites/sidecar"
 	_ "github.com/lastcall-dev/lastcall/suites/transport"
 )

@@ -150,6 +150,8 @@ type Topology struct {
 	// Cut: there is traffic that lasts longer than Deadline, which keeps an
 	// instance until then. Nothing else is looked at beside it.
 	Cut bool `json:"cut,omitempty"`
+	// Form is how a sidecar stands in its pods; empty: native, or where there is none.
+	Form system.Form `json:"form,omitempty"`
 	// Idle: there is nobody who stays, so that the system has times with no
 	// connection. It keeps such a topology apart from one of equal times.
 	Idle bool `json:"idle,omitempty"`

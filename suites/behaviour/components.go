@@ -11,6 +11,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 )
 
@@ -21,5 +22,6 @@ var components = []func() []fixtures.Fault{
 	echo.Faults,
 	gateway.Faults,
 	shutdown.Faults,
+	sidecar.Faults,
 	slicewriter.Faults,
 }

@@ -92,6 +92,11 @@ var (
 		Role: system.Gateway, Behind: true, Replicas: 2, MinDrain: 5 * time.Second, Unready: time.Second,
 		Deadline: 9 * time.Second, Grace: 15 * time.Second, MinReady: 6 * time.Second, Unavailable: 1, Cut: true,
 	}
+	// Beside is an app with a sidecar that gets SIGTERM together with it, in the times of SlowDrain.
+	Beside = Topology{
+		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.

@@ -11,19 +11,14 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
-	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // census tells, as long as the ground is there, which sockets the pods that stand before what is
-// ended have to it: one event for each of the peers' ports, as the witness of the pod's node
+// ended have to it: one event for each of the peers, host:port, as the witness of the pod's node
 // counts them.
-func (g *ground) census(pods []deploy.Instance, peers []system.Backend) {
-	var at []string
-	for _, p := range peers {
-		at = append(at, p.Pooled()...)
-	}
+func (g *ground) census(pods []deploy.Instance, at []string) {
 	slices.Sort(at)
 	tick := time.NewTicker(behaviour.CensusEvery)
 	defer tick.Stop()

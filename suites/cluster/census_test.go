@@ -14,7 +14,6 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
-	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
@@ -48,10 +47,10 @@ func (c *counter) Count(_ context.Context, q control.Census) (control.Counted, e
 	return out, nil
 }
 
-// A census tells of each look one event for each port of the peers, as the witness of the pod's
+// A census tells of each look one event for each of the peers, as the witness of the pod's
 // node counted. A pod that the witness has not found yet is none that went.
 func TestCensus(t *testing.T) {
-	peers := []system.Backend{{Name: "b", Address: "10.0.0.2", HTTP: 80, TLS: 443}, {Name: "c", Address: "10.0.0.3", HTTP: 80}}
+	peers := []string{"10.0.0.2:80", "10.0.0.2:443", "10.0.0.3:80"}
 	missing := fmt.Errorf("%w: %w", errNoProcess, fs.ErrNotExist)
 	for _, tc := range []struct {
 		name string

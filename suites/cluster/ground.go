@@ -83,6 +83,11 @@ func (g *ground) open(ctx context.Context) error {
 	if s.cfg.Ours {
 		level = deploy.Privileged
 	}
+	if g.meshed() {
+		if err := g.enmesh(ctx); err != nil {
+			return err
+		}
+	}
 	if err := g.scope.Open(ctx, s.cs, level); err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (g *ground) open(ctx context.Context) error {
 	if s.cfg.Ours {
 		p.HostPort, scout.HostPort = g.port, g.port+1
 	}
-	objects = append(objects, g.scope.ProbePod(p), g.scope.ProbePod(scout))
+	objects = append(objects, g.client(g.scope.ProbePod(p)), g.client(g.scope.ProbePod(scout)))
 	if err := deploy.Create(ctx, s.cs, objects...); err != nil {
 		return err
 	}
@@ -143,6 +148,9 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	}
 	g.node = up[0].Node
+	if g.meshed() {
+		g.tasks.Go(func() { g.census(up, tunnels(targets)) })
+	}
 	if err := g.findWays(ctx); err != nil {
 		return err
 	}

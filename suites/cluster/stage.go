@@ -107,6 +107,7 @@ type shared struct {
 	server  control.Credentials
 	router  *router
 	system  deploy.Scope // of what all scenarios share
+	mesh    meshControl
 	// scoped is what they share of the objects outside of namespaces, whatever the systems.
 	scoped *deploy.Shared
 	// backstage are the witnesses by node, or the one collector under "".

@@ -201,6 +201,9 @@ func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
 		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
 	}
+	if row, _ := b.Topology.Role.Row(); row.Meshed {
+		return fmt.Sprintf("it is about a %s, which stands in a pod, and this stage has none: use --stage kind", row.Name)
+	}
 	if why := b.Disrupt.Host(); why != "" {
 		return why
 	}

@@ -17,7 +17,7 @@ func TestProfileOf(t *testing.T) {
 			t.Errorf("%q: %s, want %s", id, got, want)
 		}
 	}
-	if got, want := Profiles(), []Profile{App, ServiceNetwork, Gateway}; !slices.Equal(got, want) {
+	if got, want := Profiles(), []Profile{App, ServiceNetwork, Mesh, Gateway}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got, want := App.Covers(), "pod.*, rollout.*"; got != want {
