@@ -91,6 +91,11 @@ func (g *ground) open(ctx context.Context) error {
 	if err := g.scope.Open(ctx, s.cs, level); err != nil {
 		return err
 	}
+	if g.meshed() {
+		if err := g.injects(ctx); err != nil {
+			return err
+		}
+	}
 	var err error
 	if g.observer, err = observe.Start(g.ctx, s.cfg.Rest, observe.Options{Namespaces: []string{g.scope.Namespace}, Emit: g.observed}); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
@@ -101,6 +102,23 @@ func (s *Stage) trusted(ctx context.Context, webhook string) error {
 			}
 		}
 		return true, "", nil
+	})
+}
+
+// injects waits until the API server reaches the webhook: the controller's replicas are ready before
+// the nodes' service network knows of them, the API server's node among them. It asks by a pod that
+// is tried and not made.
+func (g *ground) injects(ctx context.Context) error {
+	try := g.scope.ProbePod(deploy.Probe{Name: "try", Credentials: secretName})
+	return disrupt.Await(ctx, serviceBudget, "the mesh's webhook to be reached", func(ctx context.Context) (bool, string, error) {
+		made, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Create(ctx, try, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsInternalError(err) {
+			return false, err.Error(), nil
+		}
+		if err == nil && made.Annotations[meshapi.DataplaneAnnotation] == "" {
+			return false, "a pod comes up without a sidecar", nil
+		}
+		return err == nil, "", err
 	})
 }
 
