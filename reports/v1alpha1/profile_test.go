@@ -69,10 +69,10 @@ func TestProfiles(t *testing.T) {
 			}
 			r.Conclude()
 			r.Conclude() // a second time changes nothing
-			if len(r.Profiles) != 3 || r.Profiles[2].Name != spec.Gateway {
+			if len(r.Profiles) != 4 || r.Profiles[3].Name != spec.Gateway {
 				t.Fatalf("%+v", r.Profiles)
 			}
-			if got := r.Profiles[2]; got.Result != tc.want || got.Must != tc.must {
+			if got := r.Profiles[3]; got.Result != tc.want || got.Must != tc.must {
 				t.Errorf("%s %+v, want %s %+v", got.Result, got.Must, tc.want, tc.must)
 			}
 		})

@@ -23,8 +23,18 @@ func TestThroughTunnels(t *testing.T) {
 		}
 	}
 	const tunnel, open = ip + ":15008", "7/established/10.1.2.9:4001"
-	check := ThroughTunnels()
-	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+	broken := false
+	check := ThroughTunnels(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(c assertions.Case) spec.Finding {
+		var tally assertions.Tally
+		for t := range tally.Terminations(c) {
+			if broken {
+				tally.Late(c, t.Drain.At, t.Name, "", "it is broken")
+			}
+		}
+		return tally.Conclude("it was kept", "it was broken")
+	}})
+	judge := func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }
+	scene.Judge(t, judge, []scene.Row{
 		{Name: "a tunnel", Build: look(tunnel, open, scene.D-before, scene.D), Want: spec.Pass},
 		{Name: "none", Build: look(tunnel, "", scene.D-before, scene.D), Want: spec.Inconclusive},
 		{Name: "one that is closed", Build: look(tunnel, "7/close-wait/10.1.2.9:4001", scene.D-before, scene.D), Want: spec.Inconclusive},
@@ -33,4 +43,6 @@ func TestThroughTunnels(t *testing.T) {
 		{Name: "long before", Build: look(tunnel, open, scene.D-2*before, scene.D-before), Want: spec.Inconclusive},
 		{Name: "only behind D", Build: look(tunnel, open, scene.D+1, scene.Exit), Want: spec.Inconclusive},
 	})
+	broken = true
+	scene.Holds(t, judge(scene.Quiet().Timeline), spec.Fail) // whatever way they came
 }
