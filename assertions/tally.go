@@ -29,6 +29,9 @@ func (y *Tally) Doubt(format string, args ...any) { y.gather.doubt(format, args.
 // finding keeps the termination that has the least of it.
 func (y *Tally) Least(f Floor, target string, n int) { y.gather.least(f, target, n) }
 
+// Count counts evidence into a floor of the whole recording.
+func (y *Tally) Count(f Floor, n int) { y.gather.count(f, n) }
+
 // Span widens the window that the finding is about.
 func (y *Tally) Span(from, to time.Duration) { y.gather.span(from, to) }
 

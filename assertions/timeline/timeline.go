@@ -185,6 +185,13 @@ const (
 	Deployment EventKind = "deployment"
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
+	// PodTried: the suite had the API server make a pod, up to the point where it would have been
+	// stored. Err is how long that took. Attrs: result (TriedInjected, TriedBare: it came without
+	// a sidecar, TriedRefused), and why where it was refused.
+	PodTried EventKind = "pod.tried"
+	// LeaseHeld: who holds a lease changed. Name is the lease's. Attrs: holder (a pod's name; "":
+	// nobody), lasts (seconds that it is held without being renewed).
+	LeaseHeld EventKind = "lease.held"
 	// ClusterEvent: a core/v1 or events/v1 Event. Attrs: reason, message, type.
 	ClusterEvent EventKind = "cluster.event"
 	// WatchGap: transitions may have been lost. Subject is the resource. Attrs: why.
@@ -292,6 +299,13 @@ const (
 	// serve since its start. Attrs: served, and final (true) where it says so at its
 	// end: what is not final is "at least".
 	PressureServed EventKind = "pressure.served"
+)
+
+// What came of a pod that was tried: see PodTried.
+const (
+	TriedInjected = "injected"
+	TriedBare     = "bare"
+	TriedRefused  = "refused"
 )
 
 // Who gives connections to instances: see Chosen.

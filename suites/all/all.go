@@ -8,6 +8,7 @@ package all
 
 import (
 	// Each area registers its behaviours when it is linked in.
+	_ "github.com/lastcall-dev/lastcall/suites/controller"
 	_ "github.com/lastcall-dev/lastcall/suites/endpoints"
 	_ "github.com/lastcall-dev/lastcall/suites/gateway"
 	_ "github.com/lastcall-dev/lastcall/suites/grpc"

@@ -6,6 +6,7 @@ package behaviour
 
 import (
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
@@ -17,6 +18,7 @@ import (
 
 // components are the folders of fixtures that have faults.
 var components = []func() []fixtures.Fault{
+	controller.Faults,
 	deploy.Faults,
 	disrupt.Faults,
 	echo.Faults,

@@ -67,7 +67,7 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 		if row.Before {
 			does = "passes requests on to backends"
 		}
-		if row.Meshed {
+		if row.Meshed || row.Controls {
 			return Because(spec.OtherRole, fmt.Sprintf("it is about the %s of the suite's own mesh, and %s is none: run it without --system", row.Name, sys.Metadata.Name))
 		}
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))

@@ -97,6 +97,11 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// Controlling is a mesh's controller, of as many replicas as such have.
+	Controlling = Topology{
+		Role: system.Controller, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -125,6 +130,8 @@ var (
 	DeleteTwice = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true, Midway: disrupt.SigtermAgain, After: 2 * time.Second}
 	// EndBoth ends both instances of a gateway, one after the other.
 	EndBoth = disrupt.DeleteEach(Gated.Replicas)
+	// DeleteBoth deletes the pods of Controlling one after the other: one of them leads.
+	DeleteBoth = disrupt.DeleteEach(Controlling.Replicas)
 	// IntrudeOnOne tries the admin listener of one instance, and then ends it.
 	IntrudeOnOne = disrupt.Disruption{Kind: disrupt.Intrude, Targets: 1}
 	// DeleteOne deletes one pod.

@@ -83,10 +83,8 @@ func (g *ground) open(ctx context.Context) error {
 	if s.cfg.Ours {
 		level = deploy.Privileged
 	}
-	if g.meshed() {
-		if err := g.enmesh(ctx); err != nil {
-			return err
-		}
+	if err := g.enmesh(ctx); err != nil {
+		return err
 	}
 	if err := g.scope.Open(ctx, s.cs, level); err != nil {
 		return err
@@ -97,7 +95,9 @@ func (g *ground) open(ctx context.Context) error {
 		}
 	}
 	var err error
-	if g.observer, err = observe.Start(g.ctx, s.cfg.Rest, observe.Options{Namespaces: []string{g.scope.Namespace}, Emit: g.observed}); err != nil {
+	if g.observer, err = observe.Start(g.ctx, s.cfg.Rest, observe.Options{
+		Namespaces: []string{g.scope.Namespace}, Leases: g.system.Stands().Controls, Emit: g.observed,
+	}); err != nil {
 		return err
 	}
 	if err := s.credentials(ctx, g.scope); err != nil {
@@ -141,6 +141,11 @@ func (g *ground) open(ctx context.Context) error {
 	g.mu.Lock()
 	g.targets = targets
 	g.mu.Unlock()
+	if g.system.Stands().Controls {
+		if err := g.control(ctx); err != nil {
+			return err
+		}
+	}
 	if liar != nil {
 		g.tasks.Go(func() {
 			if err := liar.Run(g.ctx); err != nil {

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
@@ -21,6 +22,8 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // meshName is the end of the name of the mesh's namespace.
@@ -29,8 +32,8 @@ const meshName = "mesh"
 // controllers is how many replicas the mesh's controller has.
 const controllers = 2
 
-// controllerDrain is how long one goes on serving after SIGTERM: longer than the longest P.
-const controllerDrain = 10 * time.Second
+// controllerUnready is how long one goes on serving once it says that it is not ready.
+const controllerUnready = 2 * time.Second
 
 // meshControl is the mesh's controller, which all recordings in the mesh share. It is put up when the
 // first of them needs it.
@@ -42,9 +45,26 @@ type meshControl struct {
 // meshed says whether the recording's pods are in the suite's mesh.
 func (g *ground) meshed() bool { return g.system.Stands().Meshed }
 
-// enmesh has the recording's namespace be one of the mesh, whose controller stands then.
+// mesh is the ID of the mesh that the recording's namespace is in; "": of none.
+func (g *ground) mesh() string {
+	switch as := g.system.Stands(); {
+	case as.Meshed:
+		return g.stage.cfg.Run
+	case as.Controls:
+		return g.scope.Namespace
+	}
+	return ""
+}
+
+// enmesh has the recording's namespace be one of a mesh, whose controller stands then where it is not
+// what is ended.
 func (g *ground) enmesh(ctx context.Context) error {
-	g.scope.Labels = map[string]string{meshapi.MeshLabel: g.stage.cfg.Run}
+	if id := g.mesh(); id != "" {
+		g.scope.Labels = map[string]string{meshapi.MeshLabel: id}
+	}
+	if !g.meshed() {
+		return nil
+	}
 	return g.stage.openMesh(ctx)
 }
 
@@ -59,18 +79,24 @@ func (s *Stage) openMesh(ctx context.Context) error {
 	if err := scope.Open(ctx, s.cs, deploy.Restricted); err != nil {
 		return err
 	}
-	svc, err := s.cs.CoreV1().Services(scope.Namespace).Create(ctx, controller.Service(scope.Namespace), metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("the mesh controller's Service: %w", err)
-	}
-	objects, scoped, err := controller.Manifests(controller.Place{
-		Namespace: scope.Namespace, Mesh: s.cfg.Run, Image: s.cfg.Image, Pull: deploy.PullPolicy(s.cfg.Image),
-		Address: svc.Spec.ClusterIP, MinDrain: controllerDrain,
-	})
+	sys, err := systems.Reference(system.Controller)
 	if err != nil {
 		return err
 	}
-	what := deploy.System{Component: controller.Name, Objects: objects, Ended: len(objects) - 1, Scoped: scoped, Replicas: controllers}
+	d := sys.Drain
+	place := sys.InPod(system.Place{
+		Name: sys.Metadata.Name, Namespace: scope.Namespace, ServerName: serverName, Image: s.cfg.Image, Mesh: s.cfg.Run,
+		MinDrain: d.MinDrain.D(), Unready: controllerUnready, Timeout: d.Cut(), Grace: d.Grace.D(),
+	})
+	objects, ended, err := sys.RenderManifests(place)
+	if err != nil {
+		return err
+	}
+	scoped, err := sys.RenderScoped(place)
+	if err != nil {
+		return err
+	}
+	what := deploy.System{Component: controller.Name, Objects: objects, Ended: ended, Scoped: scoped, Replicas: controllers}
 	made, err := scope.Prepare(what)
 	if err != nil {
 		return err
@@ -106,25 +132,84 @@ func (s *Stage) trusted(ctx context.Context, webhook string) error {
 }
 
 // injects waits until the API server reaches the webhook: the controller's replicas are ready before
-// the nodes' service network knows of them, the API server's node among them. It asks by a pod that
-// is tried and not made.
+// the nodes' service network knows of them, the API server's node among them.
 func (g *ground) injects(ctx context.Context) error {
-	try := g.scope.ProbePod(deploy.Probe{Name: "try", Credentials: secretName})
 	return disrupt.Await(ctx, serviceBudget, "the mesh's webhook to be reached", func(ctx context.Context) (bool, string, error) {
-		made, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Create(ctx, try, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsInternalError(err) {
-			return false, err.Error(), nil
-		}
-		if err == nil && made.Annotations[meshapi.DataplaneAnnotation] == "" {
-			return false, "a pod comes up without a sidecar", nil
-		}
-		return err == nil, "", err
+		result, why := g.try(ctx)
+		return result == timeline.TriedInjected, strings.TrimSpace(result + " " + why), nil
 	})
 }
 
-// client is a pod of a client's in the mesh: it has a sidecar, which leaves its control channel alone.
+// try has the API server make a pod of the mesh, up to the point where it would be stored. The
+// webhook is asked as it is for any other.
+func (g *ground) try(ctx context.Context) (result, why string) {
+	pod := g.scope.ProbePod(deploy.Probe{Name: "try", Credentials: secretName})
+	made, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err != nil:
+		return timeline.TriedRefused, err.Error()
+	case made.Annotations[meshapi.DataplaneAnnotation] == "":
+		return timeline.TriedBare, ""
+	}
+	return timeline.TriedInjected, ""
+}
+
+// tryEvery is how often pods are tried while a controller is ended.
+const tryEvery = 50 * time.Millisecond
+
+// tries tells what becomes of pods that are tried, one each tryEvery however long the ones before
+// take, until the ground goes.
+func (g *ground) tries() {
+	tick := time.NewTicker(tryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-g.ctx.Done():
+			return
+		}
+		g.tasks.Go(func() {
+			began := timeline.Monotonic()
+			result, why := g.try(g.ctx)
+			if g.ctx.Err() != nil {
+				return
+			}
+			attrs := map[string]string{"result": result}
+			if why != "" {
+				attrs["why"] = why
+			}
+			g.sink.Emit(timeline.Record{Event: &timeline.Event{
+				At: began, Err: timeline.Monotonic() - began, Source: "runner", Kind: timeline.PodTried, Attrs: attrs,
+			}}, 0)
+		})
+	}
+}
+
+// control follows a controller that is ended: who its certificate is signed by, and pods that it is
+// asked about.
+func (g *ground) control(ctx context.Context) error {
+	secret, err := g.stage.cs.CoreV1().Secrets(g.scope.Namespace).Get(ctx, controller.SecretName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the mesh's CA: %w", err)
+	}
+	g.subject.ca = string(secret.Data[corev1.TLSCertKey])
+	if err := g.stage.trusted(ctx, controller.WebhookName(g.scope.Namespace)); err != nil {
+		return err
+	}
+	if err := g.injects(ctx); err != nil {
+		return err
+	}
+	g.tasks.Go(g.tries)
+	return nil
+}
+
+// client is a pod of a client's. In the mesh it has a sidecar, which leaves its control channel alone;
+// who asks a controller that is ended has none.
 func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
-	if g.meshed() {
+	switch as := g.system.Stands(); {
+	case as.Controls:
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
+	case as.Meshed:
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.Settings{Inbound: []uint16{deploy.ControlPort}}.String())
 	}
 	return pod

@@ -201,8 +201,11 @@ func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
 		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
 	}
-	if row, _ := b.Topology.Role.Row(); row.Meshed {
+	switch row, _ := b.Topology.Role.Row(); {
+	case row.Meshed:
 		return fmt.Sprintf("it is about a %s, which stands in a pod, and this stage has none: use --stage kind", row.Name)
+	case row.Controls:
+		return fmt.Sprintf("it is about a %s, which an API server asks, and this stage has none: use --stage kind", row.Name)
 	}
 	if why := b.Disrupt.Host(); why != "" {
 		return why

@@ -98,7 +98,8 @@ const (
 	App Profile = "app"
 	// ServiceNetwork is what whoever carries clients to pods owes both: endpoints.*.
 	ServiceNetwork Profile = "service-network"
-	// Mesh is what a data path beside its app, and who puts it there, owe that app: sidecar.*.
+	// Mesh is what a data path beside its app, and who puts it there, owe that app: sidecar.*,
+	// controller.*.
 	Mesh Profile = "mesh"
 	// Gateway is what whoever stands between clients and backends owes both: the rest.
 	Gateway Profile = "gateway"
@@ -112,7 +113,7 @@ var areas = []struct {
 }{
 	{App, []string{"pod", "rollout"}},
 	{ServiceNetwork, []string{"endpoints"}},
-	{Mesh, []string{"sidecar"}},
+	{Mesh, []string{"sidecar", "controller"}},
 	{Gateway, nil},
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func judge(k assertions.Check) func(*timeline.Timeline) spec.Finding {
+	return func(tl *timeline.Timeline) spec.Finding { return k.Run(assertions.NewCase(tl, scene.P)) }
+}
+
+func TestInjects(t *testing.T) {
+	tries := func(odd time.Duration, result string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for at := scene.D - 2*time.Second; at < scene.Exit+scene.P+2*time.Second; at += 50 * time.Millisecond {
+				attrs := map[string]string{"result": timeline.TriedInjected}
+				if at == odd {
+					attrs = map[string]string{"result": result, "why": "connection refused"}
+				}
+				s.Event(at, timeline.PodTried, "", attrs)
+			}
+		}
+	}
+	scene.Judge(t, judge(Injects()), []scene.Row{
+		{Name: "each with its sidecar", Build: tries(0, ""), Want: spec.Pass},
+		{Name: "one is refused", Build: tries(scene.D+100*time.Millisecond, timeline.TriedRefused), Want: spec.Fail},
+		{Name: "one is bare", Build: tries(scene.Exit, timeline.TriedBare), Want: spec.Fail},
+		{Name: "one is refused when the news is everywhere", Build: tries(scene.Exit+scene.P+100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
+		{Name: "one is refused before D", Build: tries(scene.D-100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
+		{Name: "none is tried", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}
+
+func TestHandsOver(t *testing.T) {
+	held := func(s scene.Scene, at time.Duration, by string) {
+		s.Event(at, timeline.LeaseHeld, "uid-lease", map[string]string{"holder": by, "lasts": "15"})
+	}
+	scene.Judge(t, judge(HandsOver()), []scene.Row{
+		{Name: "given back and taken", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			held(s, scene.D+time.Second, "")
+			held(s, scene.D+2*time.Second, scene.OtherUID)
+		}, Want: spec.Pass},
+		{Name: "given back, and taken late", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			held(s, scene.D+time.Second, "")
+			held(s, scene.D+6*time.Second, scene.OtherUID)
+		}, Want: spec.Fail},
+		{Name: "kept", Build: func(s scene.Scene) { held(s, time.Second, scene.UID) }, Want: spec.Fail},
+		{Name: "taken when it had run out", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			held(s, scene.D+15*time.Second, scene.OtherUID)
+		}, Want: spec.Fail},
+		{Name: "another one led all the time", Build: func(s scene.Scene) { held(s, time.Second, scene.OtherUID) }, Want: spec.Inconclusive},
+		{Name: "it had led before", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			held(s, 2*time.Second, scene.OtherUID)
+		}, Want: spec.Inconclusive},
+		{Name: "nobody leads", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}

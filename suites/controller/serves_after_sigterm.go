@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/controller"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// linkerd2 issue 10379: "These processes must continue to process connections, as
+// peers may not observe the pod's removal from a service immediately."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "controller.serves-after-sigterm",
+	Title: "A control plane's webhook takes new connections after SIGTERM until the service network has moved on",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "project", Section: "after linkerd2 issue 10379", URL: "https://github.com/linkerd/linkerd2/issues/10379",
+		Quote: "These processes must continue to process connections, as peers may not observe the pod's removal from a service immediately.",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.TLS},
+
+	Why:    "The API server dials a webhook through its Service, as anybody does. For as long as the node that it runs on still sends it to a replica that is going, a closed listener is a pod that can't be created.",
+	Causes: "A webhook server that ends with the process's context: controller-runtime's closes its listener as soon as its reconcilers are done, which is milliseconds after SIGTERM when they are idle.",
+	Fix:    "Keep the servers open for longer than the propagation takes (P, 3 s by default) after SIGTERM, apart from what the leader does. A preStop hook that sleeps for so long does it too.",
+
+	Topology: behaviour.Controlling,
+	Disrupt:  behaviour.DeleteBoth,
+	Traffic: []load.Profile{
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Get}, Rate: 25},
+	},
+	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},
+	BrokenBy:   []spec.Fault{controller.WebhookClosesAtSigterm},
+	Resolution: 40 * time.Millisecond,
+})
