@@ -186,6 +186,11 @@ func (s Scenario) controls(selected []Behaviour) []Scenario {
 		one := s
 		one.Topology.Role = role
 		one.Traffic = sightings(s.Traffic, of[role])
+		for _, b := range of[role] {
+			if b.asks != nil {
+				one.Asks = b.asks
+			}
+		}
 		out = append(out, one.finished())
 	}
 	return out
