@@ -38,8 +38,9 @@ const controllerUnready = 2 * time.Second
 // meshControl is the mesh's controller, which all recordings in the mesh share. It is put up when the
 // first of them needs it.
 type meshControl struct {
-	mu sync.Mutex
-	up bool
+	mu    sync.Mutex
+	tried bool
+	err   error
 }
 
 // meshed says whether the recording's pods are in the suite's mesh.
@@ -68,13 +69,17 @@ func (g *ground) enmesh(ctx context.Context) error {
 	return g.stage.openMesh(ctx)
 }
 
-// openMesh puts the mesh's controller up, once.
+// openMesh puts the mesh's controller up, once: what failed is not tried again for each recording.
 func (s *Stage) openMesh(ctx context.Context) error {
 	s.mesh.mu.Lock()
 	defer s.mesh.mu.Unlock()
-	if s.mesh.up {
-		return nil
+	if !s.mesh.tried {
+		s.mesh.tried, s.mesh.err = true, s.putMesh(ctx)
 	}
+	return s.mesh.err
+}
+
+func (s *Stage) putMesh(ctx context.Context) error {
 	scope := s.scope(meshName)
 	if err := scope.Open(ctx, s.cs, deploy.Restricted); err != nil {
 		return err
@@ -107,11 +112,7 @@ func (s *Stage) openMesh(ctx context.Context) error {
 	if _, err := scope.Ready(ctx, s.cs, controller.Name, controllers, upBudget); err != nil {
 		return fmt.Errorf("the mesh's controller: %w", err)
 	}
-	if err := s.trusted(ctx, controller.WebhookName(scope.Namespace)); err != nil {
-		return err
-	}
-	s.mesh.up = true
-	return nil
+	return s.trusted(ctx, controller.WebhookName(scope.Namespace))
 }
 
 // trusted waits until the API server is told whom to trust as the webhook: until then it refuses
