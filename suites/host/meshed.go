@@ -169,14 +169,20 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	}
 	m.halt = m.probe.Stop
 	m.tasks.Go(m.look)
+	m.watch("controller", m.bench.running)
+	m.watch("sidecar of "+clientName, m.pod.Sidecar())
+	return nil
+}
+
+// watch tells of the end of what has to stay.
+func (m *meshed) watch(name string, c *host.Container) {
 	m.tasks.Go(func() {
 		select {
-		case <-m.bench.running.Done():
-			m.lost("controller", m.bench.running.Ended())
+		case <-c.Done():
+			m.lost(name, c.Ended())
 		case <-m.ctx.Done():
 		}
 	})
-	return nil
 }
 
 func (m *meshed) lost(name string, err error) {
