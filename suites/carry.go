@@ -67,7 +67,7 @@ func (c Config) unbroken(f spec.Fault) string {
 	part, ours := system.RoleOf(of) // the reference that it breaks
 	network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 	switch {
-	case c.Stage == StageHost && (network || part.Meshed || part.Controls || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
+	case c.Stage == StageHost && (network || part.Controls || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
 		return "it breaks what only a cluster has: use stage kind"
 	case c.System != nil && !c.System.Reference() && ours:
 		return "it breaks the suite's own reference, which a system of others is not"

@@ -32,7 +32,7 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/host"
 
 	// The agent has it, and a module that requires this one and was tidied has the sums of
-	// what it imports itself alone: without it compileAgent fails there.
+	// what it imports itself alone: without it compile fails there.
 	_ "github.com/lastcall-dev/lastcall/load/fortio"
 )
 
@@ -89,25 +89,37 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, built := cfg.Agent, ""
-	if len(agent) == 0 {
-		if built, err = compileAgent(ctx, cfg.Out); err != nil {
-			return nil, &UsageError{err}
+	agent, mesh := cfg.Agent, cfg.Mesh
+	var built []string
+	for name, command := range map[string]*[]string{"agent": &agent, "mesh": &mesh} {
+		if len(*command) > 0 || name == "mesh" && cfg.System != nil && !cfg.System.Stands().Meshed {
+			continue
 		}
-		agent = []string{built}
+		path, err := compile(ctx, name, cfg.Out)
+		if err != nil {
+			return nil, &UsageError{errors.Join(err, remove(built))}
+		}
+		*command, built = []string{path}, append(built, path)
 	}
 	s, err := host.Open(ctx, host.Config{
-		System: cfg.System, Agent: agent, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Say: cfg.Say,
+		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Say: cfg.Say,
 	})
 	switch {
-	case err != nil && built != "":
-		return nil, &UsageError{errors.Join(err, os.Remove(built))}
 	case err != nil:
-		return nil, &UsageError{err}
-	case built != "":
+		return nil, &UsageError{errors.Join(err, remove(built))}
+	case len(built) > 0:
 		return compiled{hosted{s}, built}, nil
 	}
 	return hosted{s}, nil
+}
+
+// remove removes programs.
+func remove(programs []string) error {
+	var errs []error
+	for _, path := range programs {
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
 }
 
 // hosted is this host as a stage.
@@ -122,29 +134,29 @@ func (h hosted) View(cfg Config) (behaviour.Stage, error) {
 	return h.Stage.View(cfg.System, logs, filepath.Join(cfg.Out, systemDir))
 }
 
-// compiled is a host stage whose agent was compiled for it, and goes with it.
+// compiled is a host stage whose programs were compiled for it, and go with it.
 type compiled struct {
 	hosted
 
-	agent string
+	programs []string
 }
 
 // Close implements behaviour.Stage.
 func (c compiled) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	egress, err := c.hosted.Close(ctx)
-	return egress, errors.Join(err, os.Remove(c.agent))
+	return egress, errors.Join(err, remove(c.programs))
 }
 
-// compileAgent builds the agent for this host: from any module that requires
+// compile builds a program of the suite's (cmd) for this host: from any module that requires
 // this one.
-func compileAgent(ctx context.Context, dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(dir, "agent"))
+func compile(ctx context.Context, name, dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(dir, name))
 	if err != nil {
 		return "", err
 	}
-	const source = module + "/cmd/agent"
+	source := module + "/cmd/" + name
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, source).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("the agent of the host stage: go build %s: %w\n%s", source, err, out)
+		return "", fmt.Errorf("the %s of the host stage: go build %s: %w\n%s", name, source, err, out)
 	}
 	return path, nil
 }

@@ -50,9 +50,9 @@ type Config struct {
 	// System is what is tested on stages host and kind; nil: the reference, its app and
 	// its gateway.
 	System *system.System
-	// Agent is the command of the reference components on stage host; empty:
-	// it is built.
-	Agent []string
+	// Agent is the command of the reference components on stage host, and Mesh that of
+	// the reference mesh's; empty: they are built.
+	Agent, Mesh []string
 	// Kubeconfig is the cluster of stage cluster.
 	Kubeconfig string
 	// AgentImage is the agent's image on a cluster that the suite did not

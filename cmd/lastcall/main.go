@@ -15,6 +15,7 @@ import (
 
 	agent "github.com/lastcall-dev/lastcall/cmd/agent/cli"
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
+	mesh "github.com/lastcall-dev/lastcall/cmd/mesh/cli"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 )
 
@@ -22,9 +23,12 @@ func main() {
 	// client-go logs what it thinks of broken connections, which are this
 	// tool's daily work: what matters comes back as an error.
 	klog.SetLogger(klog.Logger{})
-	if len(os.Args) > 1 && os.Args[1] == system.AgentCommand {
+	if len(os.Args) > 1 && (os.Args[1] == system.AgentCommand || os.Args[1] == system.MeshCommand) {
 		signals := make(chan os.Signal, 4)
 		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+		if os.Args[1] == system.MeshCommand {
+			os.Exit(mesh.Run(os.Args[2:], signals, os.Stderr))
+		}
 		os.Exit(agent.Run(os.Args[2:], signals, os.Stdout, os.Stderr))
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())

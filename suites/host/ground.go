@@ -60,22 +60,24 @@ type ground struct {
 	fleet  *host.Fleet // what is ended
 	flows  *load.Flows
 	direct behaviour.Targets
-	press  *host.Pressure // closed-loop load beside the flows; nil: none
+	halt   func(ctx context.Context, names ...flow.Stream) error // ends streams; nil: there are none yet
+	press  *host.Pressure                                        // closed-loop load beside the flows; nil: none
 
 	mu sync.Mutex
 	lb *balancer.Balancer // nil where no traffic goes through one
 }
 
-func (g *ground) open(ctx context.Context) error {
+// prepare begins the recording, and says what the instances have in common.
+func (g *ground) prepare(ctx context.Context) (host.Config, error) {
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	dir, logs := filepath.Join(g.stage.dir, g.scenario.Name), filepath.Join(g.stage.cfg.Logs, g.scenario.Name)
 	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return fmt.Errorf("a folder for the logs: %w", err)
+		return host.Config{}, fmt.Errorf("a folder for the logs: %w", err)
 	}
 	g.ledger = filepath.Join(dir, "ledger")
 	var err error
 	if g.tail, err = witness.NewTail(g.ledger, "host", func(r timeline.Record) { g.sink.Emit(r, 0) }); err != nil {
-		return err
+		return host.Config{}, err
 	}
 	reading, stop := context.WithCancel(g.ctx)
 	g.read, g.tailed = stop, make(chan error, 1)
@@ -97,6 +99,15 @@ func (g *ground) open(ctx context.Context) error {
 	if to := g.stage.cfg.Rendered; to != "" && g.subject.Named {
 		cfg.Rendered = filepath.Join(to, g.scenario.Name)
 	}
+	return cfg, nil
+}
+
+func (g *ground) open(ctx context.Context) error {
+	cfg, err := g.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	t := g.scenario.Topology
 	switch {
 	case t.Behind:
 		err = g.openBehind(ctx, cfg)
@@ -117,6 +128,7 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	}
 	g.flows = load.NewFlows(g.ctx, probe.Generator{Room: probe.NewRoom(probe.MaxInFlight)}, func(r timeline.Record) { g.sink.Emit(r, 0) })
+	g.halt = g.flows.Stop
 	return g.balance(ctx)
 }
 
@@ -241,7 +253,8 @@ func (g *ground) event(e timeline.Event) {
 
 // vacated returns when nobody dials an instance that is gone any more.
 func (g *ground) vacated(ctx context.Context, uid string) error {
-	return g.direct.Gone(ctx, uid, g.stop)
+	// There are streams once there is who stops them.
+	return g.direct.Gone(ctx, uid, func(ctx context.Context, names ...flow.Stream) error { return g.halt(ctx, names...) })
 }
 
 // backstage takes what happens to what stays: of no interest, but for its
@@ -280,11 +293,6 @@ func (g *ground) chose(by string) func(client net.Addr, uid string) {
 	return func(client net.Addr, uid string) {
 		g.sink.Event(timeline.Event{Source: "host", Kind: timeline.Chosen, Subject: uid, Attrs: map[string]string{"client": client.String(), "by": by}})
 	}
-}
-
-// stop ends the pacing of streams, and waits for what is in flight.
-func (g *ground) stop(ctx context.Context, names ...flow.Stream) error {
-	return g.flows.Stop(ctx, names...)
 }
 
 // Start begins the scenario's traffic.
@@ -378,7 +386,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 // Stop ends the load and waits for what is in flight.
 func (g *ground) Stop(ctx context.Context) error {
 	g.stopPressure(ctx)
-	return g.stop(ctx)
+	return g.halt(ctx)
 }
 
 // Close removes the topology.

@@ -15,10 +15,15 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
@@ -43,8 +48,9 @@ const serverName = "lastcall.test"
 type Config struct {
 	// System is what is tested; nil: the reference stack.
 	System *system.System
-	// Agent is the command of the reference components.
-	Agent []string
+	// Agent is the command of the reference components, and Mesh that of the reference
+	// mesh's.
+	Agent, Mesh []string
 	// Logs is the folder for what the processes write.
 	Logs string
 	// Rendered is the folder for the system's rendered configuration, a folder for each
@@ -76,6 +82,10 @@ type shared struct {
 	root      string
 	lock      *os.File // of root: it is this run's
 	cert      certificates
+
+	mesh  sync.Mutex
+	bench *meshBench // nil before a recording needs it
+	lacks func() error
 }
 
 // certificates are what clients trust.
@@ -95,7 +105,7 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
-	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses()}}
+	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses(), lacks: sync.OnceValue(bench.Lacks)}}
 	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
@@ -173,6 +183,11 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	if why := Lacks(b); why != "" {
 		return b, behaviour.Because(spec.Uncarried, why)
 	}
+	if row, _ := b.Topology.Role.Row(); row.Meshed {
+		if err := s.lacks(); err != nil {
+			return b, behaviour.Because(spec.Uncarried, fmt.Sprintf("it is about a %s, whose pods are network namespaces on this stage, and %v: use --stage kind", row.Name, err))
+		}
+	}
 	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
 	sys := s.stack.Subject(b.Topology)
 	if sys.Named {
@@ -201,10 +216,7 @@ func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
 		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
 	}
-	switch row, _ := b.Topology.Role.Row(); {
-	case row.Meshed:
-		return fmt.Sprintf("it is about a %s, which stands in a pod, and this stage has none: use --stage kind", row.Name)
-	case row.Controls:
+	if row, _ := b.Topology.Role.Row(); row.Controls {
 		return fmt.Sprintf("it is about a %s, which an API server asks, and this stage has none: use --stage kind", row.Name)
 	}
 	if why := b.Disrupt.Host(); why != "" {
@@ -305,8 +317,29 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
 	}
 	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
+	if g.subject.Stands().Meshed {
+		m := &meshed{ground: g, pods: map[string]*corev1.Pod{}, ends: map[string]discoveryv1.Endpoint{}}
+		return m, m.open(ctx)
+	}
 	return g, g.open(ctx)
 }
+
+// meshBench is the mesh of all recordings, which stands from the first of them on.
+func (s *Stage) meshBench(ctx context.Context) (*meshBench, error) {
+	s.mesh.Lock()
+	defer s.mesh.Unlock()
+	if s.bench != nil {
+		return s.bench, nil
+	}
+	b, err := openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), s.cfg.Mesh)
+	if err == nil {
+		s.bench = b
+	}
+	return b, err
+}
+
+// meshLogs is the folder for what the mesh's controller writes, among those of the recordings.
+const meshLogs = "mesh"
 
 // has says whether a fault can be switched on here.
 func (s *Stage) has(f spec.Fault) bool {
@@ -318,9 +351,13 @@ func (s *Stage) has(f spec.Fault) bool {
 
 // Close removes what the stage made, and ends what the processes of the run left behind.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
+	var down error
+	if s.bench != nil {
+		down = s.bench.close()
+	}
 	left, err := endBelow(context.WithoutCancel(ctx), s.root)
 	for _, l := range left {
 		s.cfg.Say("%v was left behind by what the run started: it was ended", l)
 	}
-	return nil, errors.Join(err, os.RemoveAll(s.root), s.lock.Close())
+	return nil, errors.Join(down, err, os.RemoveAll(s.root), s.lock.Close())
 }

@@ -3,11 +3,13 @@
 package host
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -265,5 +267,24 @@ func TestFitOfAnAppBehind(t *testing.T) {
 	app.Roles = []system.Role{system.App}
 	if _, skip := stageOf(t, &app).Fit(want); !strings.Contains(skip.Why, "is none") {
 		t.Errorf("an app: %q", skip.Why)
+	}
+}
+
+// Without network namespaces there are no pods, and what is about a sidecar is skipped with the reason.
+func TestFitWithoutNamespaces(t *testing.T) {
+	s := stageOf(t, nil)
+	var lacks error
+	s.shared = &shared{lacks: func() error { return lacks }}
+	meshed := behaviour.Behaviour{Topology: behaviour.Beside, Disrupt: behaviour.DeleteEach}
+	if _, skip := s.Fit(meshed); skip.Why != "" {
+		t.Error(skip.Why)
+	}
+	lacks = fmt.Errorf("%w: it takes root", bench.ErrNone)
+	const want = "it is about a sidecar, whose pods are network namespaces on this stage, and this machine lets nobody make such namespaces: it takes root: use --stage kind"
+	if _, skip := s.Fit(meshed); skip.Why != want || skip.Kind != spec.Uncarried {
+		t.Errorf("%+v, want %q", skip, want)
+	}
+	if _, skip := s.Fit(behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteEach}); skip.Why != "" {
+		t.Error(skip.Why)
 	}
 }

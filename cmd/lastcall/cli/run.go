@@ -97,8 +97,9 @@ func newRun(execute func(context.Context, RunRequest) ([]*v1alpha1.ConformanceRe
 made for the run and removed after it; a cluster of that --name that is up
 already is used if it is what the flags ask for, and left running. With --stage
 cluster, the run takes place on the cluster of --kubeconfig, in namespaces of
-its own. With --stage host no cluster is needed, no container engine and no root,
-which would add nothing: what is ended are processes on this machine.
+its own. With --stage host no cluster is needed and no container engine: what is
+ended are processes on this machine. Root adds the behaviours of sidecars: their pods
+are network namespaces of it.
 
 What is ended is the suite's own reference: its app and its gateway, on a cluster
 that the suite did not make the app alone. There, what is judged is the cluster

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -17,6 +18,7 @@ import (
 	"github.com/lastcall-dev/lastcall/cmd/component"
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
+	"github.com/lastcall-dev/lastcall/fixtures/drain"
 )
 
 func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
@@ -32,9 +34,7 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 	f.StringSliceVar(&cfg.ServerNames, "server-names", nil, "names that its certificate is for, besides its Service's")
 	f.StringVar(&fault, "fault", "", "break it on purpose")
 	f.StringVar(&cfg.PodName, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of its pod; or LASTCALL_POD_NAME")
-	f.DurationVar(&cfg.Drain.Min, "min-drain", 5*time.Second, "how long after SIGTERM it stays ready")
-	f.DurationVar(&cfg.Drain.Unready, "unready", 2*time.Second, "how long after that it goes on serving")
-	f.DurationVar(&cfg.Drain.Deadline, "deadline", 20*time.Second, "when, after SIGTERM, the rest is cut")
+	drainTimes(f, &cfg.Drain)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
 		if cfg.Fault, err = fixtures.Find(controller.Faults(), fault); err != nil {
@@ -70,4 +70,11 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 		return component.Run(one, controller.ErrNeverStarted, signals, cfg.Log, func() { cfg.Log.Print("serves") })
 	}
 	return c
+}
+
+// drainTimes are the times of a controller's end.
+func drainTimes(f *pflag.FlagSet, s *drain.Settings) {
+	f.DurationVar(&s.Min, "min-drain", 5*time.Second, "how long after SIGTERM it stays ready")
+	f.DurationVar(&s.Unready, "unready", 2*time.Second, "how long after that it goes on serving")
+	f.DurationVar(&s.Deadline, "deadline", 20*time.Second, "when, after SIGTERM, the rest is cut")
 }

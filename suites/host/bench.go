@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
+	"github.com/lastcall-dev/lastcall/fixtures/controller"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/health"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/issuer"
+	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
+	"github.com/lastcall-dev/lastcall/fixtures/pki"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+)
+
+// The names of what stands on the bench beside the recordings.
+const (
+	meshID        = "bench"
+	meshNamespace = "lastcall-mesh"
+	node          = "host"
+)
+
+// account is the service account of all pods, as of those that name none.
+const account = "default"
+
+// tokensLast is how long a token is good: longer than any run.
+const tokensLast = 24 * time.Hour
+
+// controllerBudget is how long the mesh's controller may take to be ready.
+const controllerBudget = time.Minute
+
+// meshBench is the suite's mesh on this host, which all recordings in it share: a network of
+// namespaces, and the mesh's controller in one of them. What a cluster does of it the stage does:
+// it injects into pods what the webhook does, signs their tokens as an API server does, and writes
+// down what there is for discovery to read.
+type meshBench struct {
+	network *bench.Network
+	objects string   // the folder that discovery reads
+	command []string // of the mesh's programs
+	tokens  ed25519.PrivateKey
+	inject  injector.Injector
+
+	pod     *host.Pod // the controller's
+	running *host.Container
+}
+
+// openBench puts the controller up. dir is for what it needs, logs for what it writes.
+func openBench(ctx context.Context, dir, logs string, command []string) (_ *meshBench, err error) {
+	b := &meshBench{objects: filepath.Join(dir, "objects"), command: command}
+	keys := filepath.Join(dir, "keys")
+	for _, d := range []string{b.objects, keys, logs} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, fmt.Errorf("a folder for the mesh: %w", err)
+		}
+	}
+	ca, err := pki.New("lastcall mesh " + meshID)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.writeKeys(ca, keys); err != nil {
+		return nil, err
+	}
+	if b.network, err = bench.New(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.pod, err = host.OpenPod(b.network, "controller", dir, logs); err != nil {
+		return nil, err
+	}
+	b.inject = injector.Injector{
+		Mesh: meshID, Image: "none", Pull: corev1.PullNever, Controller: b.pod.Address(),
+		ServerName: controller.ServerName(meshNamespace), Roots: ca.PEM,
+	}
+	if b.running, err = b.pod.Run(controller.Name, system.Process{
+		Command: append(slices.Clone(command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+keys, "--objects="+b.objects),
+		Env:     []string{"GOMAXPROCS=1", "GOGC=400"},
+	}); err != nil {
+		return nil, err
+	}
+	return b, b.awaitController(ctx)
+}
+
+func (b *meshBench) awaitController(ctx context.Context) error {
+	client := host.Client(b.network)
+	defer client.CloseIdleConnections()
+	ready := "http://" + net.JoinHostPort(b.pod.Address(), strconv.Itoa(controller.HealthPort)) + "/readyz"
+	return disrupt.Await(ctx, controllerBudget, "the mesh's controller", func(ctx context.Context) (bool, string, error) {
+		select {
+		case <-b.running.Done():
+			return false, "", b.running.Ended()
+		default:
+		}
+		if err := health.Look(ctx, client, ready); err != nil {
+			return false, err.Error(), nil
+		}
+		return true, "", nil
+	})
+}
+
+// writeKeys writes those of the CA, and by which it checks tokens.
+func (b *meshBench) writeKeys(ca *pki.Authority, dir string) error {
+	pair, err := ca.Pair()
+	if err != nil {
+		return err
+	}
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return fmt.Errorf("making the key of tokens: %w", err)
+	}
+	b.tokens = private
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return fmt.Errorf("encoding the key of tokens: %w", err)
+	}
+	return system.WriteFiles(dir, map[string]string{
+		"ca.crt": string(pair.Cert), "ca.key": string(pair.Key),
+		"tokens.pub": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
+	}, 0o600)
+}
+
+// put has discovery know of objects, by the name of a file.
+func (b *meshBench) put(name string, objects ...runtime.Object) error {
+	var text bytes.Buffer
+	for _, o := range objects {
+		one, err := yaml.Marshal(o)
+		if err != nil {
+			return fmt.Errorf("telling discovery of %s: %w", name, err)
+		}
+		text.WriteString("---\n")
+		text.Write(one)
+	}
+	// What begins with a dot nobody reads.
+	path, begun := filepath.Join(b.objects, name+".yaml"), filepath.Join(b.objects, "."+name)
+	if err := errors.Join(os.WriteFile(begun, text.Bytes(), 0o600), os.Rename(begun, path)); err != nil {
+		return fmt.Errorf("telling discovery of %s: %w", name, err)
+	}
+	return nil
+}
+
+// drop has discovery forget them.
+func (b *meshBench) drop(name string) error {
+	err := os.Remove(filepath.Join(b.objects, name+".yaml"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// namespace is one whose pods are in the mesh.
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{meshapi.MeshLabel: meshID}},
+	}
+}
+
+// admit makes a pod of a template as the API server has it then: with its sidecar, and an address.
+func (b *meshBench) admit(namespace, name, uid, ip string, template corev1.PodTemplateSpec) (*corev1.Pod, error) {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.Name, pod.UID = namespace, name, types(uid)
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
+	if err := b.inject.Inject(pod); err != nil {
+		return nil, err
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, HostIPs: []corev1.HostIP{{IP: bench.Gateway.String()}},
+	}
+	return pod, nil
+}
+
+// beside are the containers of a pod that the mesh put there, as processes.
+func (b *meshBench) beside(pod *corev1.Pod) (out host.Beside, err error) {
+	for _, c := range pod.Spec.InitContainers {
+		switch c.Name {
+		case injector.RedirectName:
+			out.Init = append(out.Init, b.process(pod, c))
+		case injector.SidecarName:
+			out.Native = true
+			out.Sidecar, err = b.sidecar(pod, c)
+		}
+	}
+	for _, c := range pod.Spec.Containers {
+		if c.Name == injector.SidecarName {
+			out.Sidecar, err = b.sidecar(pod, c)
+		}
+	}
+	out.Name, out.Port, out.Path = injector.SidecarName, injector.HealthPort, "/readyz"
+	return out, err
+}
+
+// sidecar is that container, with a token of its own: the file is in the folder that it runs in, and
+// of a flag that is there twice the last one counts.
+func (b *meshBench) sidecar(pod *corev1.Pod, c corev1.Container) (system.Process, error) {
+	const file = "token"
+	token, err := issuer.Token(b.tokens, pod.Namespace, pod.Spec.ServiceAccountName, tokensLast)
+	p := b.process(pod, c)
+	p.Command = append(p.Command, "--token="+file)
+	p.Files = map[string]string{file: token}
+	return p, err
+}
+
+// process is a container of the mesh's image.
+func (b *meshBench) process(pod *corev1.Pod, c corev1.Container) system.Process {
+	p := system.Process{Command: append(slices.Clone(b.command), c.Args...)}
+	for _, e := range c.Env {
+		value := e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			value = downward(pod, e.ValueFrom.FieldRef.FieldPath)
+		}
+		p.Env = append(p.Env, e.Name+"="+value)
+	}
+	return p
+}
+
+// downward is a field of a pod, as its containers are told it.
+func downward(pod *corev1.Pod, path string) string {
+	switch path {
+	case "metadata.uid":
+		return string(pod.UID)
+	case "metadata.name":
+		return pod.Name
+	case "metadata.namespace":
+		return pod.Namespace
+	case "spec.nodeName":
+		return pod.Spec.NodeName
+	case "spec.serviceAccountName":
+		return pod.Spec.ServiceAccountName
+	case "status.hostIPs":
+		var all []string
+		for _, ip := range pod.Status.HostIPs {
+			all = append(all, ip.IP)
+		}
+		return strings.Join(all, ",")
+	default:
+		return ""
+	}
+}
+
+// close ends the controller, and lets go of the network.
+func (b *meshBench) close() error {
+	var err error
+	if b.pod != nil {
+		err = b.pod.Close()
+	}
+	return errors.Join(err, b.network.Close())
+}

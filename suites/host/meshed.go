@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ktypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/load/work"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+)
+
+// The clients' pod.
+const (
+	clientName  = "probe"
+	clientUID   = "probe"
+	controlPort = 7443
+)
+
+// serviceName is that of the one Service that all instances are endpoints of.
+const serviceName = "echo"
+
+// pressureAtMost bounds pressure that nobody ends.
+const pressureAtMost = time.Hour
+
+// meshed is a recording whose pods are in the suite's mesh, and so are its clients: each of them is
+// in a network namespace of its own, and has a sidecar.
+type meshed struct {
+	*ground
+	bench     *meshBench
+	namespace string
+	service   string // its IP
+
+	pod     *host.Pod // the clients'
+	running *host.Container
+	probe   *control.Attached
+
+	mu   sync.Mutex
+	pods map[string]*corev1.Pod          // that there are, by UID
+	ends map[string]discoveryv1.Endpoint // those of the Service
+}
+
+func (m *meshed) open(ctx context.Context) error {
+	cfg, err := m.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if m.bench, err = m.stage.meshBench(ctx); err != nil {
+		return err
+	}
+	m.namespace = m.scenario.Name
+	svc, err := m.bench.network.Service()
+	if err != nil {
+		return err
+	}
+	m.service = svc.String()
+	if err := m.bench.put(m.namespace, namespace(m.namespace), m.serviceObject()); err != nil {
+		return err
+	}
+	cfg.Issue, cfg.Emit = nil, m.event
+	cfg.Tells = m.subject.Reference()
+	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside}
+	cfg.Place.Namespace, cfg.Place.Form = m.namespace, cmp.Or(m.scenario.Topology.Form, system.Native)
+	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
+	}})
+	m.fleet, err = host.Open(ctx, m.own(cfg))
+	if err := m.theirs(err); err != nil {
+		return err
+	}
+	// The clients come last: what their sidecar knows from the first moment on is all of it.
+	return m.openClient(ctx, cfg.Dir, cfg.Logs)
+}
+
+// beside is what the mesh puts into the pod of an instance.
+func (m *meshed) beside(place system.Place) (host.Beside, error) {
+	in := m.subject.InPod(place)
+	in.Image = "none"
+	all, ended, err := m.subject.RenderManifests(in)
+	if err != nil {
+		return host.Beside{}, err
+	}
+	var made appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[ended].Object, &made); err != nil {
+		return host.Beside{}, fmt.Errorf("%s is no Deployment: %w", all[ended].GetName(), err)
+	}
+	pod, err := m.bench.admit(m.namespace, place.Name, place.UID, place.Address, made.Spec.Template)
+	if err != nil {
+		return host.Beside{}, err
+	}
+	if err := m.tell(pod); err != nil {
+		return host.Beside{}, err
+	}
+	return m.bench.beside(pod)
+}
+
+// openClient puts the clients up: a probe, whose sidecar leaves its control channel alone.
+func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
+	if m.pod, err = host.OpenPod(m.bench.network, clientName, filepath.Join(dir, clientName), logs); err != nil {
+		return err
+	}
+	pod, err := m.bench.admit(m.namespace, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.Settings{Form: system.Native, Inbound: []uint16{controlPort}}.String()},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := m.tell(pod); err != nil {
+		return err
+	}
+	beside, err := m.bench.beside(pod)
+	if err != nil {
+		return err
+	}
+	if err := m.pod.Begin(ctx, beside); err != nil {
+		return err
+	}
+	cred, err := m.stage.authority.Server()
+	if err != nil {
+		return err
+	}
+	files := map[string]string{}
+	for name, text := range cred.Files() {
+		files[name] = string(text)
+	}
+	m.running, err = m.pod.Run(clientName, system.Process{
+		Command: append(slices.Clone(m.stage.cfg.Agent), clientName, "--listen=:"+strconv.Itoa(controlPort), "--tls=.", "--spool=spool", "--pod-uid="+clientUID, "--pod-name="+clientName, "--node="+node),
+		Env:     []string{"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=400MiB"},
+		Files:   files,
+	})
+	if err != nil {
+		return err
+	}
+	runner, err := m.stage.authority.Client()
+	if err != nil {
+		return err
+	}
+	addr := net.JoinHostPort(m.pod.Address(), strconv.Itoa(controlPort))
+	dial := func(ctx context.Context) (net.Conn, error) { return m.bench.network.Dial(ctx, "tcp", addr) }
+	m.probe, err = control.Attach(ctx, addr, dial, runner, m.sink.Emit, func(err error) { m.lost(clientName, err) })
+	if err != nil {
+		return fmt.Errorf("the clients: %w", err)
+	}
+	m.halt = m.probe.Stop
+	m.tasks.Go(m.look)
+	m.watch("controller", m.bench.running)
+	m.watch("sidecar of "+clientName, m.pod.Sidecar())
+	return nil
+}
+
+// watch tells of the end of what has to stay.
+func (m *meshed) watch(name string, c *host.Container) {
+	m.tasks.Go(func() {
+		select {
+		case <-c.Done():
+			m.lost(name, c.Ended())
+		case <-m.ctx.Done():
+		}
+	})
+}
+
+func (m *meshed) lost(name string, err error) {
+	if m.ctx.Err() == nil {
+		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.AgentLost, Attrs: map[string]string{"agent": name, "why": err.Error()}})
+	}
+}
+
+// look counts, as long as the ground is there, the tunnels that the clients' pod has to the
+// instances'.
+func (m *meshed) look() {
+	tick := time.NewTicker(behaviour.CensusEvery)
+	defer tick.Stop()
+	var peers []string
+	for _, i := range m.fleet.Instances() {
+		if host, _, err := net.SplitHostPort(must(i.Addr("http1"))); err == nil {
+			peers = append(peers, net.JoinHostPort(host, strconv.Itoa(redirect.TunnelPort)))
+		}
+	}
+	for {
+		at := timeline.Monotonic()
+		seen, err := m.running.Sockets(peers)
+		if err != nil {
+			if m.ctx.Err() == nil {
+				m.sink.Event(timeline.Event{Source: node, Kind: timeline.WatchGap, Subject: "sockets", Name: clientName, Attrs: map[string]string{"why": err.Error()}})
+			}
+			return
+		}
+		for _, peer := range peers {
+			m.sink.Emit(timeline.Record{Event: &timeline.Event{
+				At: at, Source: node, Kind: timeline.Sockets, Subject: clientUID, Name: clientName, Node: node,
+				Attrs: map[string]string{"peer": peer, "sockets": timeline.ListSockets(seen[peer])},
+			}}, 0)
+		}
+		select {
+		case <-tick.C:
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// event takes what happens to the instances, and has discovery know of it as an API server would.
+func (m *meshed) event(e timeline.Event) {
+	if m.ctx.Err() == nil {
+		if err := m.follow(e); err != nil {
+			m.lost("discovery's folder", err)
+		}
+	}
+	m.ground.event(e)
+}
+
+func (m *meshed) follow(e timeline.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pod := m.pods[e.Subject]
+	if pod == nil {
+		return nil
+	}
+	switch e.Kind {
+	case timeline.PodDeletion:
+		pod.DeletionTimestamp = new(metav1.Now())
+		return m.bench.put(fileOf(pod), pod)
+	case timeline.Endpoint:
+		m.ends[e.Subject] = endpointOf(pod, e)
+		return m.publish()
+	case timeline.EndpointGone:
+		delete(m.ends, e.Subject)
+		return m.publish()
+	case timeline.PodGone:
+		delete(m.pods, e.Subject)
+		return m.bench.drop(fileOf(pod))
+	}
+	return nil
+}
+
+// tell has discovery know of a pod.
+func (m *meshed) tell(pod *corev1.Pod) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pods[string(pod.UID)] = pod
+	return m.bench.put(fileOf(pod), pod)
+}
+
+// fileOf is where a pod stands.
+func fileOf(pod *corev1.Pod) string { return pod.Namespace + "-pod-" + pod.Name }
+
+// serviceObject is the Service of all instances.
+func (m *meshed) serviceObject() *corev1.Service {
+	svc := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: serviceName},
+		Spec:       corev1.ServiceSpec{ClusterIP: m.service, ClusterIPs: []string{m.service}},
+	}
+	for _, port := range m.ports() {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: strconv.Itoa(port), Port: int32(port), TargetPort: intstr.FromInt(port)})
+	}
+	return svc
+}
+
+// ports are the numbers of the subject's, each once.
+func (m *meshed) ports() []int {
+	var out []int
+	for _, port := range m.subject.Ports {
+		out = append(out, port)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// publish writes the Service's endpoints down. It is called with the lock held.
+func (m *meshed) publish() error {
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta:  metav1.ObjectMeta{Namespace: m.namespace, Name: serviceName, Labels: map[string]string{discoveryv1.LabelServiceName: serviceName}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for _, e := range m.ends {
+		slice.Endpoints = append(slice.Endpoints, e)
+	}
+	for _, port := range m.ports() {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(strconv.Itoa(port)), Port: new(int32(port)), Protocol: new(corev1.ProtocolTCP)})
+	}
+	return m.bench.put(m.namespace+"-endpoints", slice)
+}
+
+func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
+	is := func(what string) *bool { return new(e.Attrs[what] == "true") }
+	return discoveryv1.Endpoint{
+		Addresses:  []string{pod.Status.PodIP},
+		Conditions: discoveryv1.EndpointConditions{Ready: is("ready"), Serving: is("serving"), Terminating: is("terminating")},
+		NodeName:   new(node),
+		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+	}
+}
+
+// Start begins the scenario's traffic.
+func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
+	var all []load.Stream
+	for _, p := range m.scenario.Traffic {
+		name := behaviour.PortOf(p.Protocol)
+		number, ok := m.subject.Ports[name]
+		if !ok {
+			return nil, nil, fmt.Errorf("%s has no port %s", m.subject.Metadata.Name, name)
+		}
+		if p.Path == flow.Service {
+			all = append(all, m.scenario.Stream(p, "", net.JoinHostPort(m.service, strconv.Itoa(number)), m.scenario.Name))
+			continue
+		}
+		for _, i := range m.fleet.Instances() {
+			all = append(all, m.scenario.Stream(p, i.UID(), must(i.Addr(name)), m.scenario.Name))
+		}
+	}
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	m.direct.Add(all...)
+	if err := m.probe.Start(ctx, all...); err != nil {
+		return nil, nil, err
+	}
+	return names, []string{node}, m.startPressure(ctx)
+}
+
+func (m *meshed) startPressure(ctx context.Context) error {
+	p := m.scenario.Pressure
+	if p == nil {
+		return nil
+	}
+	return m.probe.Pressure(ctx, control.Pressure{
+		Name: work.Pressure, Addr: net.JoinHostPort(m.service, strconv.Itoa(m.subject.Ports[behaviour.PortOf(flow.HTTP1)])),
+		Conns: p.Conns, QPS: p.QPS, Seconds: pressureAtMost.Seconds(),
+	})
+}
+
+// Stop ends the load and waits for what is in flight, and for the clients' history.
+func (m *meshed) Stop(ctx context.Context) error {
+	if err := errors.Join(m.probe.StopPressure(ctx, ""), m.probe.Stop(ctx)); err != nil {
+		return err
+	}
+	if err := m.probe.WaitIdle(ctx); err != nil {
+		return err
+	}
+	return m.probe.Rest(ctx)
+}
+
+// Close removes the topology.
+func (m *meshed) Close(ctx context.Context) error {
+	m.cancel()
+	var errs []error
+	if m.probe != nil {
+		m.probe.Detach()
+	}
+	if m.pod != nil {
+		errs = append(errs, m.pod.Close())
+	}
+	errs = append(errs, m.ground.Close(ctx))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pod := range m.pods {
+		errs = append(errs, m.bench.drop(fileOf(pod)))
+	}
+	if m.bench != nil {
+		errs = append(errs, m.bench.drop(m.namespace+"-endpoints"), m.bench.drop(m.namespace))
+	}
+	return errors.Join(errs...)
+}
+
+// must is an address of an instance's port that its system has: that was looked at.
+func must(addr string, _ bool) string { return addr }
+
+func types(uid string) ktypes.UID { return ktypes.UID(uid) }

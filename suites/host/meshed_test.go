@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
+	_ "github.com/lastcall-dev/lastcall/suites/all" // a recording is of some behaviour
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+)
+
+// program builds one of the suite's.
+func program(t *testing.T, name string) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return []string{path}
+}
+
+// short is a scenario of one pod with a sidecar, that is deleted.
+func short(form system.Form) behaviour.Scenario {
+	return behaviour.Scenario{
+		Name: "short-" + string(form),
+		Topology: behaviour.Topology{
+			Role: system.Sidecar, Form: form, Replicas: 1, MinDrain: 500 * time.Millisecond, Unready: 100 * time.Millisecond,
+			Deadline: 10 * time.Second, Grace: 30 * time.Second,
+		},
+		Disrupt: disrupt.DeleteEach(1),
+		Traffic: []load.Profile{
+			{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
+			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 20},
+		},
+		Resolution: 20 * time.Millisecond,
+	}
+}
+
+// once is a stage that records one scenario of its own by hand, in place of what it is asked for.
+type once struct {
+	*Stage
+	scenario behaviour.Scenario
+	in       string // the recording that it is in
+	err      error
+}
+
+var errOnce = errors.New("it has recorded its own")
+
+func (*once) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
+	return b, behaviour.Skip{}
+}
+
+func (o *once) Open(ctx context.Context, asked behaviour.Scenario, sink *behaviour.Sink) (behaviour.Ground, error) {
+	if o.in != "" {
+		return nil, errOnce
+	}
+	o.in = asked.Name
+	g, err := o.Stage.Open(ctx, o.scenario, sink)
+	if err == nil {
+		_, _, err = g.Start(ctx)
+	}
+	if err == nil {
+		err = disrupt.Pause(ctx, 2*time.Second)
+	}
+	if err == nil {
+		err = errors.Join(g.Disrupt(ctx), g.Stop(ctx))
+	}
+	o.err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	return nil, errOnce
+}
+
+// Close leaves the stage standing.
+func (*once) Close(context.Context) (*v1alpha1.Egress, error) { return nil, nil }
+
+// recorded is the recording of a scenario on the bench.
+func recorded(t *testing.T, s *Stage, sc behaviour.Scenario) *timeline.Timeline {
+	t.Helper()
+	dir := t.TempDir()
+	i := slices.IndexFunc(behaviour.Catalogue(), func(b behaviour.Behaviour) bool { return b.ID == "sidecar.accepts-while-app-serves" })
+	o := &once{Stage: s, scenario: sc}
+	r, err := behaviour.NewRecorder(behaviour.Config{Stage: o, Dir: dir, Selected: behaviour.Catalogue()[i : i+1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Record(t.Context()), o.err); err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Read(filepath.Join(dir, v1alpha1.HistoryDir, o.in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl
+}
+
+// A pod with a sidecar is reached through a tunnel, by its own address and by its Service's, and ends
+// in the kubelet's order.
+func TestMeshed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it builds programs, and starts them")
+	}
+	if err := bench.Lacks(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	s, err := Open(t.Context(), Config{Agent: program(t, "agent"), Mesh: program(t, "mesh"), Logs: t.TempDir(), P: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, form := range []system.Form{system.Native, system.Plain} {
+		t.Run(string(form), func(t *testing.T) { endsInOrder(t, recorded(t, s, short(form)), form) })
+	}
+}
+
+func endsInOrder(t *testing.T, tl *timeline.Timeline, form system.Form) {
+	t.Helper()
+	deleted := tl.EventsOf(timeline.PodDeletion, "")
+	if len(deleted) != 1 {
+		t.Fatalf("%d deletions", len(deleted))
+	}
+	uid, d := deleted[0].Subject, deleted[0].At
+	served := map[flow.Path]int{}
+	for _, one := range tl.Samples {
+		if one.Due >= d {
+			continue
+		}
+		if one.Failed() {
+			t.Errorf("before D: %+v", one)
+		}
+		served[one.Stream.Flow().Path]++
+	}
+	if served[flow.Direct] < 20 || served[flow.Service] < 20 {
+		t.Errorf("served before D: %v", served)
+	}
+	held := 0
+	for _, e := range tl.EventsOf(timeline.Sockets, "") {
+		held += len(e.Held())
+	}
+	if held == 0 {
+		t.Error("nobody had a tunnel")
+	}
+	var app, side time.Duration
+	for _, e := range tl.EventsOf(timeline.ProcExit, uid) {
+		if e.Attrs["container"] == injector.SidecarName {
+			side = e.At
+		} else {
+			app = e.At
+		}
+	}
+	gone := tl.EventsOf(timeline.NetGone, uid)
+	if app == 0 || side == 0 || len(gone) != 1 {
+		t.Fatalf("the app left at %v, the sidecar at %v, %d interfaces went", app, side, len(gone))
+	}
+	if app >= side || side >= gone[0].At {
+		t.Errorf("D %v, the app left at %v, the sidecar at %v, the interface at %v", d, app, side, gone[0].At)
+	}
+	// A plain one has waited until it had seen no socket of the app's for 5 s.
+	if waits := side-app > 4*time.Second; waits != (form == system.Plain) {
+		t.Errorf("%s: it left %v after its app", form, side-app)
+	}
+}
