@@ -21,6 +21,12 @@ func (y *Tally) Late(c Case, at time.Duration, target, id, format string, args .
 	y.gather.late(c, at, target, id, format, args...)
 }
 
+// Against adds a culprit that is one on any machine, told of an instant. target and id are as Late
+// has them.
+func (y *Tally) Against(at time.Duration, target, id, format string, args ...any) {
+	y.gather.culprit(at, target, id, format, args...)
+}
+
 // Doubt adds why the recording may not show what is asked. Unless there are culprits it makes
 // the finding Inconclusive.
 func (y *Tally) Doubt(format string, args ...any) { y.gather.doubt(format, args...) }

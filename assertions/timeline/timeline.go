@@ -183,6 +183,10 @@ const (
 	// Subject is its UID. Attrs: replicas, maxUnavailable, maxSurge (pods),
 	// minReadySeconds, updated, ready, available.
 	Deployment EventKind = "deployment"
+	// Job: one that the suite made has ended, or was waited for as long as it may take. Subject is
+	// its UID. Attrs: wants (JobComplete, JobFailed), state (one of these; "": it goes on), owner
+	// (as its pods' PodSeen name it), container (of its app).
+	Job EventKind = "job"
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
 	// PodTried: the suite had the API server make a pod, up to the point where it would have been
@@ -306,6 +310,12 @@ const (
 	TriedInjected = "injected"
 	TriedBare     = "bare"
 	TriedRefused  = "refused"
+)
+
+// What a Job comes to: see Job.
+const (
+	JobComplete = "complete"
+	JobFailed   = "failed"
 )
 
 // Who gives connections to instances: see Chosen.

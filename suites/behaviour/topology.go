@@ -102,6 +102,22 @@ var (
 		Role: system.Controller, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
+	// BesideNative is Beside with a native sidecar.
+	BesideNative = Topology{
+		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
+	}
+	// BesideLong is an app that ends some 20 s after D, in a pod that might take an hour for it: seed
+	// 2's RabbitMQ.
+	BesideLong = Topology{
+		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 12 * time.Second, Unready: 6 * time.Second,
+		Deadline: 30 * time.Second, Grace: time.Hour,
+	}
+	// BesideLongNative is BesideLong with a native sidecar.
+	BesideLongNative = Topology{
+		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 12 * time.Second, Unready: 6 * time.Second,
+		Deadline: 30 * time.Second, Grace: time.Hour,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -136,6 +152,13 @@ var (
 	IntrudeOnOne = disrupt.Disruption{Kind: disrupt.Intrude, Targets: 1}
 	// DeleteOne deletes one pod.
 	DeleteOne = disrupt.DeleteEach(1)
+	// DeleteAtLength deletes two pods whose app ends within 30 s, and looks at them for a minute more:
+	// what stands then won't end for its app's sake.
+	DeleteAtLength = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Within: 90 * time.Second}
+	// BereaveEach deletes two pods one after the other, and kills the sidecar of each on its way out.
+	BereaveEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Serial: true, Midway: disrupt.KillSidecar, After: 3 * time.Second}
+	// RunJobs runs a Job that succeeds and one that fails.
+	RunJobs = disrupt.Disruption{Kind: disrupt.Jobs}
 	// DeleteInOutage deletes one pod, and takes the control plane away when
 	// every node has heard of it: P after the deletion and a little more.
 	DeleteInOutage = disrupt.Disruption{Kind: disrupt.Delete, Targets: 1, Serial: true, Midway: disrupt.ControlPlaneOutage, After: 5 * time.Second}

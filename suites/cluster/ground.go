@@ -25,6 +25,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/health"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
 	"github.com/lastcall-dev/lastcall/fixtures/observe"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -38,6 +39,9 @@ import (
 // probeCPU is what a probe may count on, in thousandths of a core: a generator
 // that has to wait for its turn can't keep a schedule.
 const probeCPU = 250
+
+// jobWorks is how long the app of a Job works: long enough to be seen.
+const jobWorks = 3 * time.Second
 
 // ground is one scenario's topology in the cluster.
 type ground struct {
@@ -400,7 +404,13 @@ func (g *ground) Disrupt(ctx context.Context) error {
 			}
 			g.sink.Emit(timeline.Record{Event: &e}, 0)
 		},
+		JobArgs: func(code int) []string {
+			return []string{"work", "--for=" + jobWorks.String(), "--code=" + strconv.Itoa(code)}
+		},
 		Fault: g.scenario.Fault,
+	}
+	if g.meshed() {
+		t.Sidecar = injector.SidecarName
 	}
 	if g.stage.cfg.Nodes != nil {
 		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}

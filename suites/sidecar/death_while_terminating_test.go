@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestDeathIsTold(t *testing.T) {
+	const death = scene.D + 3*time.Second
+	asked := flow.To(flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, scene.UID)
+	// killed has the sidecar die, and each request take so long: those that end after its death fail.
+	killed := func(what string, takes time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			beside(death + time.Millisecond)(s)
+			s.Event(death, timeline.Disruption, scene.UID, map[string]string{"what": what})
+			for at := scene.D - time.Second; at < scene.Exit; at += 50 * time.Millisecond {
+				x := timeline.Sample{
+					Stream: asked, ID: fmt.Sprint(at), Conn: 1, Nth: 1, Due: at, Start: at, End: at + 2*time.Millisecond,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+				}
+				if at > death {
+					x.End, x.Outcome, x.Phase, x.Server, x.Status = at+takes, timeline.Reset, timeline.PhaseDial, "", 0
+				}
+				if set != nil {
+					set(&x)
+				}
+				s.Add(x)
+			}
+		}
+	}
+	const kill = string(disrupt.KillSidecar)
+	check := DeathIsTold()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "refused at once", Build: killed(kill, time.Millisecond, nil), Want: spec.Pass},
+		{Name: "hangs", Build: killed(kill, 2*time.Second, nil), Want: spec.Fail},
+		{Name: "nothing is lost", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			x.Outcome, x.Phase, x.Server, x.Status = timeline.OK, timeline.PhaseDone, scene.UID, 200
+		}), Want: spec.Inconclusive},
+		{Name: "lost before its death", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			if x.Start == scene.D+time.Second {
+				x.Outcome = timeline.Reset
+			}
+		}), Want: spec.Fail},
+		{Name: "lost before D", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			if x.Start < scene.D-500*time.Millisecond {
+				x.Outcome = timeline.Reset
+			}
+		}), Want: spec.Pass},
+		{Name: "stood at its death, and was told", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			if x.Start == scene.D+time.Second {
+				x.End, x.Outcome = death+500*time.Millisecond, timeline.Reset
+			}
+		}), Want: spec.Pass},
+		{Name: "stood at its death, and hangs", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			if x.Start == scene.D+time.Second {
+				x.End, x.Outcome = death+1500*time.Millisecond, timeline.Timeout
+			}
+		}), Want: spec.Fail},
+		{Name: "nobody killed it", Build: killed("other", time.Millisecond, nil), Want: spec.Inconclusive},
+	})
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// beside has the scene's instance be the container echo of its pod, and the sidecar beside it exit.
+func beside(exits ...time.Duration) func(scene.Scene) {
+	return func(s scene.Scene) {
+		s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkSubject, "container": "echo"})
+		for _, at := range exits {
+			s.Event(at, timeline.ProcExit, scene.UID, map[string]string{"container": "proxy"})
+		}
+	}
+}
+
+func TestLeavesWithTheApp(t *testing.T) {
+	check := LeavesWithTheApp()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "soon after", Build: beside(scene.Exit + 6*time.Second), Want: spec.Pass},
+		{Name: "before", Build: beside(scene.D + time.Second), Want: spec.Pass},
+		{Name: "long after", Build: beside(scene.Exit + leaveWithin + time.Second), Want: spec.Fail},
+		{Name: "one of two long after", Build: beside(scene.Exit, scene.Exit+leaveWithin+time.Second), Want: spec.Fail},
+		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
+		{Name: "an init container", Build: beside(scene.D - time.Second), Want: spec.Inconclusive},
+	})
+}

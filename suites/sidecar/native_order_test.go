@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestOutlastsTheApp(t *testing.T) {
+	check := OutlastsTheApp()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "after", Build: beside(scene.Exit + time.Second), Want: spec.Pass},
+		{Name: "before", Build: beside(scene.Exit - time.Second), Want: spec.Fail},
+		{Name: "one of two before", Build: beside(scene.Exit-time.Second, scene.Exit+time.Second), Want: spec.Fail},
+		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
+		{Name: "an init container", Build: beside(scene.D - time.Second), Want: spec.Inconclusive},
+	})
+}
