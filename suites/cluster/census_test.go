@@ -85,7 +85,7 @@ func TestCensus(t *testing.T) {
 			pod := deploy.Instance{UID: "uid-g", Name: "gateway-1", Node: tc.node}
 			tl := recordedBy(t, func(sink *behaviour.Sink) {
 				g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx}
-				g.census([]deploy.Instance{pod}, peers)
+				g.census([]deploy.Instance{pod}, false, peers)
 			})
 			byLook := map[time.Duration][]string{}
 			for _, e := range tl.EventsOf(timeline.Sockets, "uid-g") {
