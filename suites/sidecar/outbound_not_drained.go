@@ -11,14 +11,15 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// A drain tells clients to go elsewhere. The app is a client of its own sidecar, and has no other.
+// istio issue 51855: "I do not believe we should be seeing `connection: close` for these outbound
+// requests." A drain is for clients who have somewhere else to go; an app has no other sidecar.
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "sidecar.outbound-not-drained",
 	Title: "While the app lives, no outbound connection that it keeps is told to go",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after istio issue 51855", URL: "https://github.com/istio/istio/issues/51855",
-		Quote: "A drain is for clients who have somewhere else to go; an app has no other sidecar than its own.",
+		Quote: "I do not believe we should be seeing `connection: close` for these outbound requests.",
 	}},
 	Profile: spec.Mesh,
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},

@@ -19,7 +19,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after linkerd2 issue 10379", URL: "https://github.com/linkerd/linkerd2/issues/10379",
-		Quote: "This results in errors when the pod still has to process existing requests which often requires making connections to external services like databases or APIs.",
+		Quote: "But at the very least, linkerd-proxy should not interfere with outgoing connections.",
 	}},
 	Profile: spec.Mesh,
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
