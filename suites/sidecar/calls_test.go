@@ -220,7 +220,10 @@ func TestCallsThroughTunnels(t *testing.T) {
 		}
 	}
 	const open = "7/established/10.1.2.3:4001"
-	scene.Judge(t, judged(CallsThroughTunnels()), []scene.Row{
+	check := CallsThroughTunnels(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
+		return spec.Finding{Verdict: spec.Pass, Actual: "it was kept"}
+	}})
+	scene.Judge(t, judged(check), []scene.Row{
 		{Name: "a tunnel", Build: look(scene.UID, "10.1.2.9:15008", open), Want: spec.Pass},
 		{Name: "none", Build: look(scene.UID, "10.1.2.9:15008", ""), Want: spec.Inconclusive},
 		{Name: "another's", Build: look(scene.OtherUID, "10.1.2.9:15008", open), Want: spec.Inconclusive},
