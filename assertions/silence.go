@@ -31,11 +31,22 @@ func Silence(c Case, of flow.Flow, rate float64) string {
 	// before anything was disturbed, hides nothing of what came then.
 	from := max(c.Steady, c.Disturbed-time.Second)
 	ends := map[flow.Stream]time.Duration{}
-	if of.Path == flow.Direct {
+	switch of.Path {
+	case flow.Direct:
 		for _, t := range c.Terminations {
 			ends[flow.To(of, t.UID)] = min(end, t.exitOr(end))
 		}
-	} else {
+	case flow.Outbound:
+		// An instance ends what it sends out when nobody is left whom it serves, and says
+		// nothing of that; it goes on for as long as it accepts at least.
+		for _, t := range c.Terminations {
+			until := min(end, t.exitOr(end))
+			for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+				until = min(until, e.At)
+			}
+			ends[flow.To(of, t.UID)] = until
+		}
+	default:
 		// A path with a stream for each node has as many as were ever seen.
 		for _, s := range c.Timeline.Samples {
 			if s.Stream.Flow() == of && s.Stream.Target() != "" {

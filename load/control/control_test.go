@@ -600,6 +600,11 @@ func TestPressureAndSignal(t *testing.T) {
 	if pids, err := c.Signal(t.Context(), control.Signal{Pod: "x", Signal: "TERM"}); err != nil || len(pids) != 1 || pids[0] != 42 {
 		t.Errorf("%v %v", pids, err)
 	}
+	for _, signal := range control.Signals() {
+		if _, err := c.Signal(t.Context(), control.Signal{Pod: "x", Signal: signal}); err != nil {
+			t.Errorf("%s: %v", signal, err)
+		}
+	}
 	if _, err := c.Signal(t.Context(), control.Signal{Pod: "none", Signal: "KILL"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -74,9 +74,13 @@ type Signal struct {
 	Pod string `json:"pod"`
 	// Container is its name; empty: all containers but the pause container.
 	Container string `json:"container"`
-	// Signal is TERM or KILL.
+	// Signal is one of Signals.
 	Signal string `json:"signal"`
 }
+
+// Signals are those that a witness sends: to end a process, and (USR1, USR2) to have an app
+// begin, and end, what it sends out itself.
+func Signals() []string { return []string{"TERM", "KILL", "USR1", "USR2"} }
 
 // Signaller sends signals to pods. An error that is fs.ErrNotExist says that
 // there is no such process.
@@ -518,8 +522,8 @@ func (s *Server) signal(r *http.Request) (any, error) {
 	if err := decode(r, &q); err != nil {
 		return nil, err
 	}
-	if q.Pod == "" || q.Signal != "TERM" && q.Signal != "KILL" {
-		return nil, failed(http.StatusBadRequest, "a signal needs a pod's UID and TERM or KILL: %+v", q)
+	if all := Signals(); q.Pod == "" || !slices.Contains(all, q.Signal) {
+		return nil, failed(http.StatusBadRequest, "a signal needs a pod's UID and one of %q: %+v", all, q)
 	}
 	pids, err := s.Signaller.Signal(r.Context(), q)
 	if errors.Is(err, fs.ErrNotExist) {

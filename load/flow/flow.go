@@ -58,6 +58,9 @@ const (
 	// HeadlessPublishing for that of one that publishes not-ready addresses.
 	Headless           Path = "headless"
 	HeadlessPublishing Path = "headless-publishing"
+	// Outbound is what each instance dials itself while it lives: an app that stays, at the
+	// address of its Service. Who asks is the instance, and so is whose stream it is.
+	Outbound Path = "outbound"
 	// Scout is the suite's own look at the way there, before the load: behind it in the
 	// stream's name stands that of what is looked at.
 	Scout Path = "scout"
@@ -71,6 +74,10 @@ func (p Path) Outside() bool {
 // PerNode says whether the path has a stream for each node that holds a
 // target: their names end with "@" and the node's name.
 func (p Path) PerNode() bool { return p == NodePortLocal || p == HealthPort }
+
+// PerPod says whether each instance that is ended has a stream of its own, whose target is its
+// UID.
+func (p Path) PerPod() bool { return p == Direct || p == Outbound }
 
 // Flow is traffic of one kind. It is comparable: equal flows are one.
 type Flow struct {
@@ -130,8 +137,11 @@ func span(text string) time.Duration {
 // Sights says whether the flow can see a pod's death as a failure. A name
 // server and a health check port answer for others: they say how many are
 // left, and are right to answer when one dies. What becomes of a connection that
-// is held is no sample.
-func (f Flow) Sights() bool { return f.Op != Lookup && f.Op != Check && !f.Op.Holds() }
+// is held is no sample. And what an app sends out itself ends with it: that its clients can see
+// a loss, only a fault of what carries it shows.
+func (f Flow) Sights() bool {
+	return f.Op != Lookup && f.Op != Check && !f.Op.Holds() && f.Path != Outbound
+}
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target
 // behind it where each target has a stream of its own. It is comparable, and as small as a
@@ -144,8 +154,8 @@ type parts struct {
 	name   string
 }
 
-// To is the stream of a flow to a target: the UID of the pod for Direct, a node's name for
-// a path that is per node; "" where nobody chooses one.
+// To is the stream of a flow to a target: the UID of the pod for a path that is per pod, a
+// node's name for one that is per node; "" where nobody chooses one.
 func To(f Flow, target string) Stream {
 	name := f.String()
 	if target != "" {

@@ -48,6 +48,16 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// Whose stream it is, and whether it can see a death.
+func TestPaths(t *testing.T) {
+	for path, want := range map[Path][2]bool{Direct: {true, true}, Outbound: {true, false}, Service: {false, true}, NodePortLocal: {false, true}} {
+		f := Flow{Path: path, Protocol: HTTP1, Conns: New, Op: Get}
+		if got := [2]bool{path.PerPod(), f.Sights()}; got != want {
+			t.Errorf("%s: per pod, and sees a death: %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestAStreamInAFile(t *testing.T) {
 	type line struct {
 		Stream Stream `json:"stream"`

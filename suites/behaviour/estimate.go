@@ -68,7 +68,7 @@ func (s Scenario) stop() time.Duration {
 	all := s.Disrupt.LeavesNone(s.Topology.Replicas)
 	var longest time.Duration
 	for _, p := range s.Traffic {
-		if p.Path != flow.Direct || !all {
+		if !p.Path.PerPod() || !all {
 			longest = max(longest, lasts(p))
 		}
 	}
@@ -105,7 +105,7 @@ func (s Scenario) sureWithin(d time.Duration) float64 {
 	var sum float64
 	for _, p := range s.Traffic {
 		streams := 1.0
-		if p.Path == flow.Direct {
+		if p.Path.PerPod() {
 			streams = float64(s.Topology.Replicas)
 		}
 		begin := d - lasts(p) - 2*p.Delay - answering

@@ -245,7 +245,7 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 	for _, p := range traffic {
 		rate := p.Rate
 		switch {
-		case p.Path == flow.Direct:
+		case p.Path.PerPod():
 			rate *= float64(t.Replicas)
 		case p.Path.PerNode():
 			rate *= 2

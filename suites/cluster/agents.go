@@ -179,6 +179,10 @@ func podOf(r timeline.Record) string {
 		return r.Event.Subject
 	case r.Entry != nil:
 		return r.Entry.Pod
+	case r.Sample != nil: // of what an app sends out itself, as is a frame
+		return r.Sample.Stream.Target()
+	case r.Frame != nil:
+		return r.Frame.Stream.Target()
 	default:
 		return ""
 	}

@@ -52,7 +52,8 @@ func serve(t *testing.T, counter control.Counter) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &control.Server{Role: "witness", Node: "n1", Pod: "p", Version: "v", Spool: spool, Counter: counter, Log: log.New(t.Output(), "", 0)}
+	signaller, _ := counter.(control.Signaller)
+	s := &control.Server{Role: "witness", Node: "n1", Pod: "p", Version: "v", Spool: spool, Counter: counter, Signaller: signaller, Log: log.New(t.Output(), "", 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- s.Serve(ctx, l, server, 200*time.Millisecond) }()

@@ -17,14 +17,15 @@ import (
 
 // census tells, as long as the ground is there, which sockets the pods that stand before what is
 // ended have to it: one event for each of the peers, host:port, as the witness of the pod's node
-// counts them.
-func (g *ground) census(pods []deploy.Instance, at []string) {
+// counts them. Of pods that are ended (goes) it is told as long as they are there.
+func (g *ground) census(pods []deploy.Instance, goes bool, at []string) {
 	slices.Sort(at)
+	pods = slices.Clone(pods)
 	tick := time.NewTicker(behaviour.CensusEvery)
 	defer tick.Stop()
 	counted := map[string]bool{}
 	for {
-		for _, pod := range pods {
+		for _, pod := range slices.Clone(pods) {
 			err := g.count(pod, at)
 			switch {
 			case err == nil:
@@ -33,6 +34,8 @@ func (g *ground) census(pods []deploy.Instance, at []string) {
 				return
 			case errors.Is(err, fs.ErrNotExist) && !counted[pod.UID]:
 				// The witness has not found it yet: that looks are missing, the check sees.
+			case errors.Is(err, fs.ErrNotExist) && goes:
+				pods = slices.DeleteFunc(pods, func(i deploy.Instance) bool { return i.UID == pod.UID })
 			default:
 				g.sink.Event(timeline.Event{
 					Source: "witness", Kind: timeline.WatchGap, Subject: "sockets", Name: pod.Name, Attrs: map[string]string{"why": err.Error()},

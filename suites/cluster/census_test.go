@@ -85,7 +85,7 @@ func TestCensus(t *testing.T) {
 			pod := deploy.Instance{UID: "uid-g", Name: "gateway-1", Node: tc.node}
 			tl := recordedBy(t, func(sink *behaviour.Sink) {
 				g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx}
-				g.census([]deploy.Instance{pod}, peers)
+				g.census([]deploy.Instance{pod}, false, peers)
 			})
 			byLook := map[time.Duration][]string{}
 			for _, e := range tl.EventsOf(timeline.Sockets, "uid-g") {
@@ -113,5 +113,26 @@ func TestCensus(t *testing.T) {
 				t.Error("it went on behind a gap")
 			}
 		})
+	}
+}
+
+// Of pods that are ended it is told as long as they are there.
+func TestCensusOfWhoGoes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	count := &counter{most: 8, enough: cancel, err: func(n int) error {
+		if n == 3 { // the second look at the first of two
+			return fmt.Errorf("%w: %w", errNoProcess, fs.ErrNotExist)
+		}
+		return nil
+	}}
+	witness, _ := follows(t, serve(t, count), func(timeline.Record, time.Duration) {})
+	tl := recordedBy(t, func(sink *behaviour.Sink) {
+		g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx}
+		g.census([]deploy.Instance{{UID: "uid-a", Node: "n1"}, {UID: "uid-b", Node: "n1"}}, true, []string{"10.0.0.2:80"})
+	})
+	goes, stays := tl.EventsOf(timeline.Sockets, "uid-a"), tl.EventsOf(timeline.Sockets, "uid-b")
+	if len(goes) != 1 || len(stays) < 5 || len(tl.EventsOf(timeline.WatchGap, "")) > 0 {
+		t.Errorf("%d looks at who goes, %d at who stays, and the gaps %v", len(goes), len(stays), tl.EventsOf(timeline.WatchGap, ""))
 	}
 }

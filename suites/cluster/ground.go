@@ -73,6 +73,7 @@ type ground struct {
 
 	mu      sync.Mutex
 	targets []deploy.Instance
+	called  []deploy.Instance             // whom the instances dial themselves
 	peers   []system.Backend              // a gateway's backends, by their Services
 	loaded  bool                          // the load runs
 	watched map[string]context.CancelFunc // end the looks at an instance's health, by its UID
@@ -163,7 +164,10 @@ func (g *ground) open(ctx context.Context) error {
 	}
 	g.node = up[0].Node
 	if g.meshed() {
-		g.tasks.Go(func() { g.census(up, tunnels(targets)) })
+		g.tasks.Go(func() { g.census(up, false, tunnels(targets)) })
+	}
+	if len(g.called) > 0 {
+		g.tasks.Go(func() { g.census(targets, true, tunnels(g.called)) })
 	}
 	if err := g.findWays(ctx); err != nil {
 		return err
@@ -359,9 +363,11 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 		if err != nil {
 			return nil, nil, err
 		}
-		if p.Path.Outside() {
+		switch {
+		case p.Path == flow.Outbound: // those who call have them
+		case p.Path.Outside():
 			outside = append(outside, some...)
-		} else {
+		default:
 			inside = append(inside, some...)
 		}
 		for _, s := range some {
@@ -373,6 +379,9 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 		return nil, nil, err
 	}
 	if err := g.outside.Start(outside...); err != nil {
+		return nil, nil, err
+	}
+	if err := g.tellCallers(ctx, callsBegin); err != nil {
 		return nil, nil, err
 	}
 	g.mu.Lock()
@@ -440,7 +449,7 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) (err error) {
 	defer func() { err = g.because(err) }()
-	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx)); err != nil {
+	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx), g.endCalls(ctx)); err != nil {
 		return err
 	}
 	if err := g.probe.WaitIdle(ctx); err != nil {

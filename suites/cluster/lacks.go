@@ -10,6 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -27,6 +28,9 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	}
 	if b.Disrupt.NodeWide() && !ours {
 		return behaviour.Because(spec.Uncarried, "it touches nodes or the control plane, which the suite does on clusters that it made only: use --stage kind")
+	}
+	if calls := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Outbound }); calls && !ours {
+		return behaviour.Because(spec.Uncarried, "its app writes down what becomes of what it sends out, where only a node of the suite's own keeps it: elsewhere that would go out by the way that is judged: use --stage kind")
 	}
 	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 	if outside && !reachable {

@@ -35,7 +35,7 @@ const (
 // viewOf is the Service that a path leads through; "" for none.
 func viewOf(p flow.Path) deploy.View {
 	switch p {
-	case flow.Direct:
+	case flow.Direct, flow.Outbound:
 		return ""
 	case flow.HealthPort, flow.Balanced:
 		return deploy.View(flow.NodePortLocal)
@@ -116,6 +116,8 @@ func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 		for _, t := range g.targets {
 			add(t.UID, t.IP, port)
 		}
+	case flow.Outbound:
+		out = g.outbound(p)
 	case flow.NodePort:
 		// Any node will do: the policy is Cluster.
 		add("", g.targets[len(g.targets)-1].NodeIPs[0], g.subject.nodePort(svc, p.Protocol))

@@ -109,6 +109,9 @@ func (g *ground) install(ctx context.Context) error {
 		return err
 	}
 	sys, place := g.system, g.place(peers, all)
+	if place.Calls, err = g.callPeer(ctx); err != nil {
+		return err
+	}
 	config, err := sys.RenderFiles(place)
 	if to := g.stage.cfg.Rendered; err == nil && to != "" {
 		err = system.WriteFiles(filepath.Join(to, g.scenario.Name), config, 0o644)
@@ -169,7 +172,7 @@ func (g *ground) install(ctx context.Context) error {
 		for _, p := range peers {
 			pooled = append(pooled, p.Pooled()...)
 		}
-		g.tasks.Go(func() { g.census(stands, pooled) })
+		g.tasks.Go(func() { g.census(stands, false, pooled) })
 		return nil
 	}
 	g.subject.ended = made.Workload

@@ -22,7 +22,20 @@ const before = 5 * time.Second
 // sidecar: what reaches an app past it shows nothing of it. What tunnels there are, the stage looks at
 // many times a second, in the network of the clients' pod (timeline.Sockets).
 func ThroughTunnels(check assertions.Check) assertions.Check {
-	stood := assertions.Floor{Per: "termination", Name: fmt.Sprintf("looks at which the clients' pod had a tunnel to the instance, in [D-%s, D]", before), N: 10,
+	return through(check, "the clients' pod had a tunnel to the instance",
+		func(t assertions.Ending, _, to string) bool { return to == t.IP })
+}
+
+// CallsThroughTunnels is ThroughTunnels of what an instance sends out itself, by its own network.
+func CallsThroughTunnels(check assertions.Check) assertions.Check {
+	return through(check, "the instance had a tunnel to whom it calls",
+		func(t assertions.Ending, from, to string) bool { return from == t.UID && to != t.IP })
+}
+
+// through is a check that doubts a recording without tunnels of the kind that is meant: by the UID
+// of the pod that has one, and the IP that it leads to.
+func through(check assertions.Check, what string, meant func(t assertions.Ending, from, to string) bool) assertions.Check {
+	stood := assertions.Floor{Per: "termination", Name: fmt.Sprintf("looks at which %s, in [D-%s, D]", what, before), N: 10,
 		Reason: "the stage looks four times a second, and one tunnel carries all connections to an instance",
 	}
 	judge := check.Judge
@@ -32,9 +45,10 @@ func ThroughTunnels(check assertions.Check) assertions.Check {
 		var tally assertions.Tally
 		looks := c.Timeline.EventsOf(timeline.Sockets, "")
 		for t := range tally.Terminations(c) {
-			at, n := net.JoinHostPort(t.IP, strconv.Itoa(redirect.TunnelPort)), 0
+			n := 0
 			for _, e := range looks {
-				if e.At >= t.Drain.At-before && e.At <= t.Drain.At && e.Attrs["peer"] == at && established(e) {
+				to, isTunnel := tunnelTo(e)
+				if isTunnel && e.At >= t.Drain.At-before && e.At <= t.Drain.At && meant(t, e.Subject, to) && established(e) {
 					n++
 				}
 			}
@@ -48,6 +62,12 @@ func ThroughTunnels(check assertions.Check) assertions.Check {
 		return out
 	}
 	return check
+}
+
+// tunnelTo is the IP whose tunnels a look was at, if it was at some.
+func tunnelTo(e timeline.Event) (ip string, is bool) {
+	ip, port, err := net.SplitHostPort(e.Attrs["peer"])
+	return ip, err == nil && port == strconv.Itoa(redirect.TunnelPort)
 }
 
 // established says whether one of the sockets that a look saw carries data.

@@ -100,15 +100,25 @@ func echoFlags(f *pflag.FlagSet) func(started) error {
 	f.DurationVar(&cfg.Startup, "startup", 0, "how long it takes before it listens")
 	f.DurationVar(&cfg.Grace, "grace", 0, "the pod's grace period, for the fault that drains over all of it")
 	f.DurationVar(&cfg.Watch, "watch", 0, "tell what the other sides of connections do that it ends, for so long; 0: tell nothing")
+	var out calls
+	f.StringVar(&out.what, "calls", "", "what it sends out itself from SIGUSR1 on, to SIGUSR2 or its drain's end: streams of load.Stream, in JSON")
 	f.StringVar(&cfg.State, "state", "", "folder that outlives the container and not the pod, for the fault that remembers a drain")
 	return func(s started) error {
 		cfg.Pod, cfg.PodName, cfg.Node, cfg.Log = s.podUID, s.podName, s.node, s.log
 		cfg.Drain, cfg.Ledger, cfg.Fault = s.drain, s.ledger, s.fault
+		logger := s.logger("echo")
+		if out.what != "" {
+			stop, err := out.ready(cfg.Pod, s.ledger, logger)
+			if err != nil {
+				return usageError{err}
+			}
+			defer stop()
+			cfg.Calls = &out
+		}
 		app, err := echo.New(cfg)
 		if err != nil {
 			return usageError{err}
 		}
-		logger := s.logger("echo")
 		return component.Run(app, echo.ErrNeverStarted, s.signals, logger, func() {
 			logger.Printf("version %s, pod %s on %s", version(), cfg.Pod, app.Addr())
 		})

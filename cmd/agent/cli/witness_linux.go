@@ -36,7 +36,7 @@ func nodeWatches(s *control.Server, tail *witness.Tail, node string, stderr io.W
 type signaller struct{ processes *witness.Processes }
 
 func (s signaller) Signal(_ context.Context, q control.Signal) ([]int, error) {
-	return s.processes.Signal(q.Pod, q.Container, map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL}[q.Signal])
+	return s.processes.Signal(q.Pod, q.Container, unix.SignalNum("SIG"+q.Signal))
 }
 
 type counter struct{ processes *witness.Processes }

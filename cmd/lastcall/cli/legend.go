@@ -25,6 +25,7 @@ var (
 		{Word: string(flow.NodePortLocal), Means: "from outside, at the pod's own node, to the node port of a Service with externalTrafficPolicy Local"},
 		{Word: string(flow.HealthPort), Means: "from outside, at the health check port of the pod's own node"},
 		{Word: string(flow.Balanced), Means: "from outside, through a load balancer that asks the nodes, or the gateways, for their health"},
+		{Word: string(flow.Outbound), Means: "what each pod dials itself, at the address of a Service whose pods stay"},
 		{Word: string(flow.Headless), Means: "a question to the cluster's DNS for a headless Service"},
 		{Word: string(flow.HeadlessPublishing), Means: "the same for one with publishNotReadyAddresses"},
 	}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+)
+
+// memory is a ledger that keeps the samples.
+type memory struct {
+	mu    sync.Mutex
+	seen  []timeline.Sample
+	more  chan struct{} // closed at the fifth
+	after bool          // one came when there were to be no more
+	over  bool
+}
+
+func (m *memory) Append(r timeline.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Sample == nil {
+		return nil
+	}
+	m.after = m.after || m.over
+	if m.seen = append(m.seen, *r.Sample); len(m.seen) == 5 {
+		close(m.more)
+	}
+	return nil
+}
+
+func (m *memory) Sync(context.Context) error { return nil }
+func (m *memory) Close() error               { return nil }
+
+// end says that no more are to come, and how many did.
+func (m *memory) end() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
+	return len(m.seen)
+}
+
+// streams is the flag for a stream to an address.
+func streams(addr string) string {
+	return `[{"name": "outbound/http1/new/get", "profile": {"path": "outbound", "protocol": "http1", "conns": "new", "op": "get", "rate": 200},
+		"addr": "` + addr + `", "tolerance": 1000000000, "timeout": 5000000000, "seed": 1}]`
+}
+
+// The calls begin at one signal and end at the other, and are the pod's own.
+func TestCalls(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	kept := &memory{more: make(chan struct{})}
+	c := &calls{what: streams(strings.TrimPrefix(server.URL, "http://"))}
+	stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if n := len(kept.seen); n > 0 {
+		t.Fatalf("%d calls before it was told to", n)
+	}
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	<-kept.more
+	if err := c.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := kept.end()
+	c.hear(syscall.SIGUSR2)
+	c.hear(syscall.SIGUSR1) // too late
+	if err := c.End(t.Context()); err != nil || len(kept.seen) != n || kept.after {
+		t.Errorf("%d calls and then %d, %v", n, len(kept.seen), err)
+	}
+	if name := kept.seen[0].Stream.String(); name != "outbound/http1/new/get@uid-a" {
+		t.Errorf("they are of %s", name)
+	}
+}
+
+// The end waits for what is in flight.
+func TestCallsEnd(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		once.Do(func() { close(asked) })
+		<-answer
+	}))
+	defer server.Close()
+	kept := &memory{more: make(chan struct{})}
+	c := &calls{what: streams(strings.TrimPrefix(server.URL, "http://"))}
+	stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	c.hear(syscall.SIGUSR1)
+	<-asked
+	over, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.End(over); err == nil {
+		t.Error("it ended under a call")
+	}
+	close(answer)
+	if err := c.End(t.Context()); err != nil || kept.end() == 0 {
+		t.Errorf("%v, with %d calls", err, len(kept.seen))
+	}
+}
+
+func TestReadCalls(t *testing.T) {
+	good := streams("10.0.0.1:80")
+	if _, err := readCalls(good, "uid-a"); err != nil {
+		t.Error(err)
+	}
+	for name, text := range map[string]string{
+		"none": "[]", "no JSON": "x", "more": good + good, "another path": strings.ReplaceAll(good, "outbound", "direct"),
+		"a word too many": strings.Replace(good, `"seed"`, `"sead"`, 1),
+	} {
+		if _, err := readCalls(text, "uid-a"); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/control"
+	"github.com/lastcall-dev/lastcall/load/flow"
+)
+
+// peerName is the app that the instances dial themselves. It stays.
+const peerName = "peer"
+
+// The signals that have an instance begin what it sends out itself, and end it. Those that come
+// while a recording goes on are told neither: what they send is nobody's evidence, and would
+// still be sent when the recording is over.
+const (
+	callsBegin = "USR1"
+	callsEnd   = "USR2"
+)
+
+// calls are the flows that the instances send out themselves.
+func (g *ground) calls() []load.Profile {
+	var out []load.Profile
+	for _, p := range g.scenario.Traffic {
+		if p.Path == flow.Outbound {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// callPeer puts up whom the instances dial, where they dial anybody, and says what they are to
+// do, as the reference app takes it.
+func (g *ground) callPeer(ctx context.Context) (string, error) {
+	flows := g.calls()
+	if len(flows) == 0 {
+		return "", nil
+	}
+	peer := deploy.Echo{
+		Name: peerName, Replicas: 1, MinDrain: backendDrain, Unready: backendDrain, Deadline: backendDeadline, Grace: backendGrace,
+		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
+	}
+	svc, err := g.stage.cs.CoreV1().Services(g.scope.Namespace).Create(ctx, g.scope.Service(peer, deploy.Plain), metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("the Service of whom the instances dial: %w", err)
+	}
+	if err := deploy.Create(ctx, g.stage.cs, g.scope.Deployment(peer)); err != nil {
+		return "", err
+	}
+	if g.called, err = g.scope.Ready(ctx, g.stage.cs, peerName, peer.Replicas, upBudget); err != nil {
+		return "", fmt.Errorf("whom the instances dial: %w", err)
+	}
+	var streams []load.Stream
+	at := net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort))
+	for _, p := range flows {
+		streams = append(streams, g.stream(p, "", at))
+	}
+	text, err := json.Marshal(streams)
+	return string(text), err
+}
+
+// outbound are the streams of a flow that the instances have.
+func (g *ground) outbound(p load.Profile) []load.Stream {
+	var out []load.Stream
+	for _, t := range g.targets {
+		out = append(out, load.Stream{Name: flow.To(p.Flow, t.UID), Profile: p})
+	}
+	return out
+}
+
+// tellCallers sends the instances a signal, where they send out anything. Those that are gone
+// have ended it.
+func (g *ground) tellCallers(ctx context.Context, signal string) error {
+	if len(g.called) == 0 {
+		return nil
+	}
+	for _, t := range g.targets {
+		w := g.stage.backstage[t.Node]
+		if w == nil {
+			return fmt.Errorf("no witness on node %s can have %s begin what it sends out", t.Node, t.Name)
+		}
+		_, err := w.Signal(ctx, control.Signal{Pod: t.UID, Container: g.subject.container, Signal: signal})
+		if gone := errors.Is(err, fs.ErrNotExist) && signal == callsEnd; err != nil && !gone {
+			return fmt.Errorf("what %s sends out (SIG%s): %w", t.Name, signal, err)
+		}
+	}
+	return nil
+}
+
+// endCalls ends what the instances that are left send out, and waits until it has ended.
+func (g *ground) endCalls(ctx context.Context) error {
+	if len(g.called) == 0 {
+		return nil
+	}
+	if err := g.tellCallers(ctx, callsEnd); err != nil {
+		return err
+	}
+	longest := time.Second
+	for _, p := range g.calls() {
+		longest = max(longest, p.Takes+time.Second)
+	}
+	return disrupt.Pause(ctx, longest)
+}
