@@ -20,7 +20,7 @@ const (
 	// Reused keeps a pool of connections and uses them in turn.
 	Reused Conns = "reused"
 	// Shared keeps a few connections, each of which carries many requests at once.
-	// Protocol is H2C or H2.
+	// Protocol is H2C, H2 or HBONE.
 	Shared Conns = "shared"
 )
 
@@ -129,9 +129,11 @@ func span(text string) time.Duration {
 
 // Sights says whether the flow can see a pod's death as a failure. A name
 // server and a health check port answer for others: they say how many are
-// left, and are right to answer when one dies. What becomes of a connection that
-// is held is no sample.
-func (f Flow) Sights() bool { return f.Op != Lookup && f.Op != Check && !f.Op.Holds() }
+// left, and are right to answer when one dies; and so is who says that nobody listens. What
+// becomes of a connection that is held is no sample.
+func (f Flow) Sights() bool {
+	return f.Op != Lookup && f.Op != Check && f.Op != Vacant && !f.Op.Holds()
+}
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target
 // behind it where each target has a stream of its own. It is comparable, and as small as a

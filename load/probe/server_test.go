@@ -177,7 +177,7 @@ func testStream(addr string, p load.Profile) load.Stream {
 		// Generous: the machine may be busy, and only some tests are about time.
 		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
-	if p.Protocol.Secure() {
+	if p.Protocol.Secure() && !p.Protocol.Tunnels() {
 		s.CA, s.ServerName = string(identity().ca), serverName
 	}
 	return s
