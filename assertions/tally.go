@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -19,6 +20,12 @@ type Tally struct{ gather gather }
 // instance that it is about, and id the request's, "" where it is about none.
 func (y *Tally) Late(c Case, at time.Duration, target, id, format string, args ...any) {
 	y.gather.late(c, at, target, id, format, args...)
+}
+
+// Failed adds a culprit that is a request that failed, by how it did: one that took too long on a
+// machine that was starved of CPU is a doubt instead.
+func (y *Tally) Failed(c Case, t Ending, s timeline.Sample) {
+	y.gather.failed(c, s, s.End, t.Name, "%s: %s", relative(s.End, t), describe(s))
 }
 
 // Doubt adds why the recording may not show what is asked. Unless there are culprits it makes
