@@ -66,6 +66,9 @@ type Tunnel struct {
 	Key  string `json:"key"`
 }
 
+// String leaves out what is nobody else's to see.
+func (t Tunnel) String() string { return "to " + t.To }
+
 // Page is what is asked for by GET, and the status of a good answer.
 type Page struct {
 	// Path begins with a slash, and may have a query.

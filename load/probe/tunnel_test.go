@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ type spiffe struct {
 
 const serverID = "spiffe://cluster.local/ns/n/sa/app"
 
-func newSpiffe(t *testing.T) spiffe {
+func newSpiffe(t testing.TB) spiffe {
 	t.Helper()
 	ca, err := pki.New("mesh")
 	if err != nil {
@@ -50,16 +51,25 @@ func newSpiffe(t *testing.T) spiffe {
 	return spiffe{ca, pair(serverID), pair("spiffe://cluster.local/ns/n/sa/probe")}
 }
 
+// untunnelled are the protocols of HTTP whose connections are the requests' own.
+func untunnelled() []flow.Protocol {
+	return slices.DeleteFunc(flow.Get.Protocols(), flow.Protocol.Tunnels)
+}
+
+// meshes are those of serve, by their addresses.
+var meshes sync.Map
+
 // mesh is an app, and who takes tunnels to it.
 type mesh struct {
 	spiffe
 	addr, app string
+	opened    atomic.Int64 // tunnels
 
 	mu      sync.Mutex
 	servers []*hbone.Server
 }
 
-func newMesh(t *testing.T, h http.HandlerFunc) *mesh {
+func newMesh(t testing.TB, h http.HandlerFunc) *mesh {
 	t.Helper()
 	m := &mesh{spiffe: newSpiffe(t)}
 	m.app, _ = serve(t, flow.HTTP1, h)
@@ -78,6 +88,7 @@ func newMesh(t *testing.T, h http.HandlerFunc) *mesh {
 		if conn.Handshake() != nil {
 			return
 		}
+		m.opened.Add(1)
 		s := hbone.NewServer(conn, hbone.Settings{Settle: time.Millisecond}, connect)
 		m.mu.Lock()
 		m.servers = append(m.servers, s)
@@ -85,6 +96,8 @@ func newMesh(t *testing.T, h http.HandlerFunc) *mesh {
 		_ = s.Serve()
 	})
 	t.Cleanup(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		for _, s := range m.servers {
 			s.Close()
 		}
@@ -119,9 +132,14 @@ func (m *mesh) drain() {
 func (m *mesh) stream(p load.Profile) load.Stream {
 	p.Protocol = flow.HBONE
 	s := testStream(m.addr, p)
+	m.tunnelled(&s)
+	return s
+}
+
+// tunnelled makes a stream one to the app, through its tunnels.
+func (m *mesh) tunnelled(s *load.Stream) {
 	s.CA, s.ServerName = string(m.ca.PEM()), serverID
 	s.Tunnel = load.Tunnel{To: m.app, Cert: string(m.client.Cert), Key: string(m.client.Key)}
-	return s
 }
 
 // Requests go one after the other through streams of one tunnel, and the tunnel's end is told.
