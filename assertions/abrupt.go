@@ -132,11 +132,11 @@ func mute(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Mute }
 // its may hang, which is what it is there for.
 func Scouts(s timeline.Sample) bool { return s.Stream.Flow().Path == flow.Scout }
 
-// asks says whether a sample asked about the pods instead of a pod: no ledger
+// asks says whether a sample asked about the pods instead of a pod, or for nobody: no ledger
 // has it.
 func asks(s timeline.Sample) bool {
 	op := s.Stream.Flow().Op
-	return op == flow.Lookup || op == flow.Check
+	return op == flow.Lookup || op == flow.Check || op == flow.Vacant
 }
 
 // died says whether the victim of a kill was seen to die within P of it.

@@ -25,8 +25,8 @@ type connection struct {
 // The protocols by what they have in common.
 var (
 	inHTTP1 = []flow.Protocol{flow.HTTP1, flow.TLS1}
-	inHTTP2 = []flow.Protocol{flow.H2C, flow.H2}
-	inTLS   = []flow.Protocol{flow.TLS1, flow.H2}
+	inHTTP2 = []flow.Protocol{flow.H2C, flow.H2, flow.HBONE}
+	inTLS   = []flow.Protocol{flow.TLS1, flow.H2, flow.HBONE}
 )
 
 // connectionsTo are the connections to an instance's own address that speak

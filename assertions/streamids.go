@@ -197,9 +197,9 @@ func (g *gather) broke(c Case, t Ending, s timeline.Sample, format string, args 
 func cutShort(s timeline.Sample) bool { return s.Failed() && s.Phase != timeline.PhaseDone }
 
 // opened is when a request's stream was opened: its HEADERS are written with
-// the request's end where it has no body of its own, and at its begin else.
+// the request's end where it has no body of its own, and at its begin else, as in a tunnel.
 func opened(s timeline.Sample) time.Duration {
-	if slices.Contains(posted, s.Stream.Flow().Op) || isCall(s) || s.Sent == 0 {
+	if s.Stream.Flow().Protocol.Tunnels() || slices.Contains(posted, s.Stream.Flow().Op) || isCall(s) || s.Sent == 0 {
 		return max(s.Start, s.Dial)
 	}
 	return s.Sent

@@ -39,6 +39,8 @@ type Stream struct {
 	// ServerName the name that it must be for: the protocols in TLS only.
 	CA         string `json:"ca,omitempty"`
 	ServerName string `json:"serverName,omitempty"`
+	// Tunnel is how the tunnels that Addr takes are used: Profile.Protocol tunnels only.
+	Tunnel Tunnel `json:"tunnel,omitzero"`
 	// From is a range of this machine's addresses that connections are dialled
 	// from, in turn, as in 127.9.8.0/28; empty: the kernel's choice. A port is taken for a minute after its
 	// connection has ended, and of one address it has 28,000 for a destination:
@@ -52,6 +54,20 @@ type Stream struct {
 	// Seed makes the client's phase random and yet repeatable.
 	Seed uint64 `json:"seed"`
 }
+
+// Tunnel is what a client of tunnels has to have beside the address. The ServerName of its stream is
+// the server's SPIFFE ID.
+type Tunnel struct {
+	// To is the app's own host:port: what each CONNECT asks for.
+	To string `json:"to"`
+	// Cert and Key are the client's own, PEM. They are nobody else's to see: no history and no
+	// report has a stream's.
+	Cert string `json:"cert"`
+	Key  string `json:"key"`
+}
+
+// String leaves out what is nobody else's to see.
+func (t Tunnel) String() string { return "to " + t.To }
 
 // Page is what is asked for by GET, and the status of a good answer.
 type Page struct {

@@ -466,10 +466,11 @@ func TestStreamsArriveWhole(t *testing.T) {
 			Flow: flow.Flow{Path: flow.Headless, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup, Takes: 3 * time.Second, Delay: 20 * time.Millisecond}, Rate: 12.5,
 		},
 		Tolerance: time.Millisecond, Timeout: time.Second, Seed: 1<<64 - 1, CA: "PEM", ServerName: "a.test", From: "127.9.8.0/28",
-		Pages: []load.Page{{Path: "/", Status: 200}, {Path: "/new", Status: 201}},
+		Pages:  []load.Page{{Path: "/", Status: 200}, {Path: "/new", Status: 201}},
+		Tunnel: load.Tunnel{To: "10.0.0.1:80", Cert: "PEM", Key: "PEM"},
 	}
 	// So that a field that is added is not forgotten here.
-	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile), reflect.ValueOf(sent.Profile.Flow)} {
+	for _, v := range []reflect.Value{reflect.ValueOf(sent), reflect.ValueOf(sent.Profile), reflect.ValueOf(sent.Profile.Flow), reflect.ValueOf(sent.Tunnel)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {
 				t.Errorf("%s.%s is not tried", v.Type(), v.Type().Field(i).Name)

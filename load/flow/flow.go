@@ -20,7 +20,7 @@ const (
 	// Reused keeps a pool of connections and uses them in turn.
 	Reused Conns = "reused"
 	// Shared keeps a few connections, each of which carries many requests at once.
-	// Protocol is H2C or H2.
+	// Protocol is H2C, H2 or HBONE.
 	Shared Conns = "shared"
 )
 
@@ -136,11 +136,11 @@ func span(text string) time.Duration {
 
 // Sights says whether the flow can see a pod's death as a failure. A name
 // server and a health check port answer for others: they say how many are
-// left, and are right to answer when one dies. What becomes of a connection that
-// is held is no sample. And what an app sends out itself ends with it: that its clients can see
+// left, and are right to answer when one dies; and so is who says that nobody listens. What
+// becomes of a connection that is held is no sample. And what an app sends out itself ends with it: that its clients can see
 // a loss, only a fault of what carries it shows.
 func (f Flow) Sights() bool {
-	return f.Op != Lookup && f.Op != Check && !f.Op.Holds() && f.Path != Outbound
+	return f.Op != Lookup && f.Op != Check && f.Op != Vacant && !f.Op.Holds() && f.Path != Outbound
 }
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target

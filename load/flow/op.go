@@ -11,8 +11,8 @@ import (
 // Op is what each request does.
 type Op string
 
-// The operations. All but Lookup, Check and Mute carry a request ID that the
-// backend's ledger repeats, and all but Lookup, Check, Get and Unary take
+// The operations. All but Lookup, Check, Vacant and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Vacant, Get and Unary take
 // Flow.Takes: from first to last body byte where they have a body of pieces.
 const (
 	// Get is a short GET with a small body.
@@ -81,6 +81,9 @@ const (
 	// Check is a GET of a health check port: ok is 200, anything else is the
 	// outcome status. It has no ledger.
 	Check Op = "check"
+	// Vacant asks for a connection to a port where nothing listens: ok is an error's status, and
+	// anything else is the outcome status. It has no ledger. Protocol is HBONE.
+	Vacant Op = "vacant"
 )
 
 // LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
@@ -110,7 +113,9 @@ type operation struct {
 var (
 	overHTTP = protocolsWhere(func(r protocolRow) bool { return r.http > 0 })
 	overH1   = protocolsWhere(func(r protocolRow) bool { return r.http == 1 })
-	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 })
+	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 && !r.tunnels })
+	// many carry many requests at once.
+	many     = protocolsWhere(func(r protocolRow) bool { return r.http == 2 })
 	anyConns = []Conns{New, Reused, Shared}
 	newConns = []Conns{New}
 	onShared = []Conns{Shared}
@@ -133,12 +138,13 @@ var rows = []row{
 	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
-	{Mixed, overH2, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
+	{Mixed, many, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
 	{Mute, overH1, newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
 	{Lookup, []Protocol{DNS}, newConns, operation{}, "one address is asked for"},
 	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
+	{Vacant, []Protocol{HBONE}, []Conns{New, Reused}, operation{}, "a connection is asked for to a port where nothing listens"},
 }
 
 // Ops are all operations.

@@ -22,6 +22,9 @@ const (
 	TCP Protocol = "tcp"
 	// BackendTLS is HTTP/1.1 to who passes it on to the backends in TLS.
 	BackendTLS Protocol = "http1-backendtls"
+	// HBONE is HTTP/1.1 in a stream of a tunnel, which the client opens itself: CONNECT in HTTP/2, in
+	// mutual TLS.
+	HBONE Protocol = "hbone"
 )
 
 // protocolRow is all that is known of a protocol.
@@ -30,18 +33,20 @@ type protocolRow struct {
 	features []spec.Feature // that a system claims which is asked in it, that of its port first
 	http     int            // the version of HTTP; 0: it is none
 	secure   bool           // the client speaks it in TLS
+	tunnels  bool           // each of its streams is a CONNECT, in which HTTP/1.1 is spoken
 	means    string         // in words
 }
 
 // protocolRows are all protocols, those first that are spoken to a system.
 var protocolRows = []protocolRow{
-	{HTTP1, []spec.Feature{spec.HTTP1}, 1, false, "HTTP/1.1"},
-	{H2C, []spec.Feature{spec.H2C}, 2, false, "HTTP/2 in plaintext"},
-	{TLS1, []spec.Feature{spec.TLS}, 1, true, "HTTP/1.1 in TLS"},
-	{H2, []spec.Feature{spec.TLS, spec.HTTP2}, 2, true, "HTTP/2 in TLS"},
-	{BackendTLS, []spec.Feature{spec.BackendTLS}, 1, false, "HTTP/1.1 that is passed on to the backends in TLS"},
-	{TCP, []spec.Feature{spec.TCP}, 0, false, "an opaque stream"},
-	{DNS, nil, 0, false, "DNS over UDP"},
+	{HTTP1, []spec.Feature{spec.HTTP1}, 1, false, false, "HTTP/1.1"},
+	{H2C, []spec.Feature{spec.H2C}, 2, false, false, "HTTP/2 in plaintext"},
+	{TLS1, []spec.Feature{spec.TLS}, 1, true, false, "HTTP/1.1 in TLS"},
+	{H2, []spec.Feature{spec.TLS, spec.HTTP2}, 2, true, false, "HTTP/2 in TLS"},
+	{BackendTLS, []spec.Feature{spec.BackendTLS}, 1, false, false, "HTTP/1.1 that is passed on to the backends in TLS"},
+	{HBONE, []spec.Feature{spec.HBONE}, 2, true, true, "HTTP/1.1 in tunnels of the client's own"},
+	{TCP, []spec.Feature{spec.TCP}, 0, false, false, "an opaque stream"},
+	{DNS, nil, 0, false, false, "DNS over UDP"},
 }
 
 // Protocols are all protocols.
@@ -76,6 +81,10 @@ func (p Protocol) HTTP() int { return p.row().http }
 
 // Secure says whether the client speaks it in TLS.
 func (p Protocol) Secure() bool { return p.row().secure }
+
+// Tunnels says whether it is spoken in tunnels: a connection is one, and each request has a CONNECT,
+// and a connection to the app, of its own in it.
+func (p Protocol) Tunnels() bool { return p.row().tunnels }
 
 // Means says it in words.
 func (p Protocol) Means() string { return p.row().means }

@@ -109,7 +109,7 @@ func askBytes(n int64) func(*form, load.Profile) {
 
 // say composes the header of the request; more are fields besides.
 func (f *form) say(s load.Stream, more string) {
-	if s.Profile.Protocol.Secure() {
+	if s.Profile.Protocol.Secure() && !s.Profile.Protocol.Tunnels() {
 		// The name that the certificate is for: who routes by either, or
 		// compares them, must find one.
 		_, port, _ := net.SplitHostPort(f.url.Host)

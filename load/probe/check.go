@@ -42,7 +42,7 @@ func check(s load.Stream) (netip.AddrPort, error) {
 		bad("op %q with conns %q: want one of %q", p.Op, p.Conns, all)
 	}
 	if p.Conns == flow.Shared && p.Protocol.HTTP() != 2 {
-		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, []flow.Protocol{flow.H2C, flow.H2})
+		bad("conns %q over protocol %q: want one of %q", p.Conns, p.Protocol, []flow.Protocol{flow.H2C, flow.H2, flow.HBONE})
 	}
 	if len(s.Pages) > 0 && !p.Op.Paged() {
 		bad("op %q of pages: want one of %q", p.Op, slices.DeleteFunc(flow.Ops(), func(o flow.Op) bool { return !o.Paged() }))
@@ -62,11 +62,19 @@ func check(s load.Stream) (netip.AddrPort, error) {
 	if _, err := newTLS(s); err != nil {
 		errs = append(errs, err)
 	}
+	if to, err := netip.ParseAddrPort(s.Tunnel.To); p.Protocol.Tunnels() && (err != nil || to.Port() == 0) {
+		bad("tunnel to %q: want the app's IP and port, as in 10.0.0.1:80", s.Tunnel.To)
+	} else if !p.Protocol.Tunnels() && s.Tunnel != (load.Tunnel{}) {
+		bad("protocol %q has no tunnels: one to %q is of no use", p.Protocol, s.Tunnel.To)
+	}
 	// To connect and to be answered takes two ways each, and a handshake four
 	// at most.
 	ways := time.Duration(4)
 	if p.Protocol.Secure() {
 		ways = 8
+	}
+	if p.Protocol.Tunnels() {
+		ways = 10 // the CONNECT has an answer of its own
 	}
 	if math.IsNaN(p.Rate) || p.Rate <= 0 || p.Rate > MaxRate {
 		bad("rate %v: want requests per second, above 0 and up to %d", p.Rate, MaxRate)

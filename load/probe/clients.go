@@ -34,6 +34,8 @@ type client struct {
 	every int64
 	// turns is how often an attempt takes Flow.Takes, one after the other; 0 is once.
 	turns int
+	// vacant: where it asks for a connection nothing listens, and it is to be told so.
+	vacant bool
 	// nameless: its requests carry no ID.
 	nameless bool
 }
@@ -60,5 +62,6 @@ var clients = map[flow.Op]client{
 	flow.Hear:         {ask: askBytes(work.SlowBytes), open: newTalk, talk: (*talk).heard},
 	flow.Mute:         {open: newMute},
 	flow.Lookup:       {alone: (*stream).lookup},
+	flow.Vacant:       {vacant: true, nameless: true},
 	flow.Check:        {ask: askPath(healthz), read: readAnything, nameless: true},
 }

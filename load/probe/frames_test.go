@@ -87,8 +87,8 @@ func TestEndings(t *testing.T) {
 		end    func(e answeredEnd)
 		told   []string // in TLS with close-notify before fin
 	}{
-		"fin":          {flow.Get.Protocols(), nil, func(e answeredEnd) { _ = e.tcp.CloseWrite() }, []string{"fin", broken}},
-		"rst":          {flow.Get.Protocols(), nil, func(e answeredEnd) { reset(e.tcp) }, []string{"rst", broken}},
+		"fin":          {untunnelled(), nil, func(e answeredEnd) { _ = e.tcp.CloseWrite() }, []string{"fin", broken}},
+		"rst":          {untunnelled(), nil, func(e answeredEnd) { reset(e.tcp) }, []string{"rst", broken}},
 		"close_notify": {overTLS, nil, func(e answeredEnd) { _ = e.farEnd.CloseWrite() }, []string{"close-notify", "fin", broken}},
 		"close_notify, then rst": {overTLS, nil, func(e answeredEnd) {
 			e.notify()
@@ -163,7 +163,7 @@ func TestEndings(t *testing.T) {
 // In a pool it is the same: the end is told when it comes, and the close when
 // the pool looks.
 func TestEndingsInAPool(t *testing.T) {
-	for _, proto := range flow.Get.Protocols() {
+	for _, proto := range untunnelled() {
 		t.Run(string(proto), func(t *testing.T) {
 			g := noLeaks(t)
 			begin := make(chan struct{})
@@ -286,7 +286,7 @@ func TestStreamIDs(t *testing.T) {
 
 // The stream's end does not wait for what is held: it closes it.
 func TestStopClosesHeld(t *testing.T) {
-	for _, proto := range flow.Get.Protocols() {
+	for _, proto := range untunnelled() {
 		t.Run(string(proto), func(t *testing.T) {
 			g := noLeaks(t)
 			addr := accept(t, func(n int, tcp *net.TCPConn) {

@@ -40,6 +40,9 @@ func (c *h2) drain() bool {
 	return seen.goAway || seen.err != nil || !seen.left
 }
 
+// reserve takes the place of a stream, and says whether there was one.
+func (c *h2) reserve() bool { return c.cc == nil || c.cc.ReserveNewRequest() }
+
 func (c *h2) close() {
 	if c.cc != nil {
 		_ = c.cc.Close()
@@ -54,11 +57,7 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 	}
 	var p passage
 	defer c.tap.forget(&p)
-	// Called for each field just before the HEADERS are written, and nobody else
-	// writes meanwhile.
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaderField: func(string, []string) { c.tap.begin(&p) },
-	})
+	ctx = c.follow(ctx, &p)
 	f := a.form()
 	req := &http.Request{
 		Method: f.method, URL: f.url, Host: f.url.Host,
@@ -90,6 +89,15 @@ func (c *h2) try(ctx context.Context, a *attempt) fate {
 		return drop
 	}
 	return keep
+}
+
+// follow has the tap see what becomes of a request's stream.
+func (c *h2) follow(ctx context.Context, p *passage) context.Context {
+	// Called for each field just before the HEADERS are written, and nobody else
+	// writes meanwhile.
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaderField: func(string, []string) { c.tap.begin(p) },
+	})
 }
 
 // fail classifies an error by what was on the wire.

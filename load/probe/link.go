@@ -46,8 +46,8 @@ type link struct {
 // reserve takes the place of a stream, where the peer says how many there may be at
 // once (RFC 9113 section 5.1.2), and says whether there was one.
 func (l *link) reserve() bool {
-	c, multiplexed := l.conn.(*h2)
-	return !multiplexed || c.cc == nil || c.cc.ReserveNewRequest()
+	c, multiplexed := l.conn.(interface{ reserve() bool })
+	return !multiplexed || c.reserve()
 }
 
 // state looks at an idle connection, without waiting.
@@ -105,9 +105,12 @@ func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 		}
 		l.wire = tls
 	}
-	if s.Profile.Protocol.HTTP() == 2 {
+	switch p := s.Profile.Protocol; {
+	case p.Tunnels():
+		l.conn = tunnel{newH2(l.wire, l.ear)}
+	case p.HTTP() == 2:
 		l.conn = newH2(l.wire, l.ear)
-	} else {
+	default:
 		l.conn = newH1(s.ctx, l.wire, l.ear, s.keeps())
 	}
 	return nil

@@ -109,9 +109,13 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 		return nil, err
 	}
 	st.pacing, st.stop = context.WithCancel(ctx)
-	st.form = newForm(s, st.dest, st.client)
+	host := st.dest
+	if s.Profile.Protocol.Tunnels() {
+		host = s.Tunnel.To
+	}
+	st.form = newForm(s, host, st.client)
 	for _, p := range s.Pages {
-		page, err := newPage(s, st.dest, p)
+		page, err := newPage(s, host, p)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +123,7 @@ func newStream(ctx context.Context, s load.Stream, addr netip.AddrPort, emit fun
 	}
 	st.most = mostOf(s.Profile.Rate, st.budget())
 	if o := st.client.other; o != nil {
-		st.other = newForm(s, st.dest, *o)
+		st.other = newForm(s, host, *o)
 	}
 	return st, nil
 }

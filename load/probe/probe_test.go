@@ -431,11 +431,11 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Name = flow.Stream{} }, "no name"},
 		{func(s *load.Stream) { s.Addr = "echo:80" }, "want an IP and a port"},
 		{func(s *load.Stream) { s.Addr = "127.0.0.1:0" }, "want an IP and a port"},
-		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = "http3" }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls" "hbone"]`},
 		{func(s *load.Stream) { s.Profile.Conns = "" }, `want one of ["new" "reused" "shared"]`},
-		{func(s *load.Stream) { s.Profile.Conns = flow.Shared }, `want one of ["h2c" "h2"]`},
+		{func(s *load.Stream) { s.Profile.Conns = flow.Shared }, `want one of ["h2c" "h2" "hbone"]`},
 		{func(s *load.Stream) { s.Profile.Op = "put" }, fmt.Sprintf("want one of %q", flow.Ops())},
-		{func(s *load.Stream) { s.Profile.Protocol = flow.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = flow.DNS }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls" "hbone"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Protocol = flow.H2C }, `want one of ["http1"]`},
 		{func(s *load.Stream) { s.Profile.Op = flow.Check; s.Profile.Takes = time.Second }, "takes no time of its own"},
@@ -461,7 +461,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Protocol = flow.HTTP1 }, `want one of ["tcp"]`},
 		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Conns = flow.Reused }, `want one of ["new"]`},
 		{func(s *load.Stream) { s.Profile = talking(); s.Profile.Takes = 0 }, "want 1ms at least"},
-		{func(s *load.Stream) { s.Profile.Protocol = flow.TCP }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls"]`},
+		{func(s *load.Stream) { s.Profile.Protocol = flow.TCP }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls" "hbone"]`},
 		{func(s *load.Stream) {
 			s.Profile.Op, s.Profile.Protocol, s.Profile.Takes = flow.Mute, flow.H2C, time.Second
 		}, `want one of ["http1" "https1" "http1-backendtls"]`},

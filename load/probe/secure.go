@@ -30,6 +30,9 @@ func newTLS(s load.Stream) (*tls.Config, error) {
 		}
 		return nil, nil
 	}
+	if s.Profile.Protocol.Tunnels() {
+		return newMutual(s)
+	}
 	var errs []error
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(s.CA)) {

@@ -92,6 +92,12 @@ func backend(w http.ResponseWriter, r *http.Request) {
 // connections.
 func serve(t testing.TB, proto flow.Protocol, h http.HandlerFunc) (addr string, opened *atomic.Int64) {
 	t.Helper()
+	if proto.Tunnels() {
+		m := newMesh(t, h)
+		meshes.Store(m.addr, m)
+		t.Cleanup(func() { meshes.Delete(m.addr) })
+		return m.addr, &m.opened
+	}
 	opened = new(atomic.Int64)
 	if proto.HTTP() == 2 {
 		var open sync.Map
@@ -177,7 +183,9 @@ func testStream(addr string, p load.Profile) load.Stream {
 		// Generous: the machine may be busy, and only some tests are about time.
 		Tolerance: patience, Timeout: patience, Seed: 1,
 	}
-	if p.Protocol.Secure() {
+	if m, there := meshes.Load(addr); there && p.Protocol.Tunnels() {
+		m.(*mesh).tunnelled(&s)
+	} else if p.Protocol.Secure() {
 		s.CA, s.ServerName = string(identity().ca), serverName
 	}
 	return s

@@ -12,6 +12,7 @@ import (
 	_ "github.com/lastcall-dev/lastcall/suites/endpoints"
 	_ "github.com/lastcall-dev/lastcall/suites/gateway"
 	_ "github.com/lastcall-dev/lastcall/suites/grpc"
+	_ "github.com/lastcall-dev/lastcall/suites/hbone"
 	_ "github.com/lastcall-dev/lastcall/suites/http1"
 	_ "github.com/lastcall-dev/lastcall/suites/http2"
 	_ "github.com/lastcall-dev/lastcall/suites/pod"

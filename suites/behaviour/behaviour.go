@@ -152,6 +152,9 @@ type Topology struct {
 	Cut bool `json:"cut,omitempty"`
 	// Form is how a sidecar stands in its pods; empty: native, or where there is none.
 	Form system.Form `json:"form,omitempty"`
+	// Waits is for how long the reference sidecar accepts from SIGTERM on, whatever its app does; 0:
+	// for as long as its app does.
+	Waits time.Duration `json:"waits,omitempty"`
 	// Idle: there is nobody who stays, so that the system has times with no
 	// connection. It keeps such a topology apart from one of equal times.
 	Idle bool `json:"idle,omitempty"`

@@ -118,6 +118,13 @@ var (
 		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 12 * time.Second, Unready: 6 * time.Second,
 		Deadline: 30 * time.Second, Grace: time.Hour,
 	}
+	// Tunnelled is an app whose sidecar goes 2 s after the app accepts no more, by a fixed wait. One
+	// that goes with its app has nothing left to carry when it tells its peers; here tunnels are told
+	// while the app still works on what it has in hand.
+	Tunnelled = Topology{
+		Role: system.Sidecar, Form: system.Plain, Waits: 10 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.

@@ -51,6 +51,7 @@ type ground struct {
 	sink     *behaviour.Sink
 	port     int32
 	system   behaviour.Subject
+	identity identified
 
 	probe    *agent
 	scout    *agent
@@ -392,7 +393,10 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 
 func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
 	s := g.scenario.Stream(p, target, addr, g.scope.Namespace)
-	if p.Protocol.Secure() {
+	switch {
+	case p.Protocol.Tunnels():
+		g.own(&s)
+	case p.Protocol.Secure():
 		s.CA, s.ServerName = g.subject.ca, serverName
 	}
 	return s

@@ -23,6 +23,12 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if why := lackOfRole(b, sys, ours); why != "" {
 		return behaviour.Because(spec.Uncarried, why)
 	}
+	// What is of another role claims nothing of this one, and that says nothing for it.
+	if sys != nil {
+		if skip := behaviour.OfAnotherRole(b, sys); skip.Why != "" {
+			return skip
+		}
+	}
 	if why := unclaimed(b, sys); why != "" {
 		return behaviour.Because(spec.Unclaimed, why)
 	}

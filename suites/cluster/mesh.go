@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,11 +19,15 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
+	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/systems"
 )
 
@@ -66,8 +71,50 @@ func (g *ground) enmesh(ctx context.Context) error {
 	if !g.meshed() {
 		return nil
 	}
-	return g.stage.openMesh(ctx)
+	if err := g.stage.openMesh(ctx); err != nil {
+		return err
+	}
+	return g.identify(ctx)
 }
+
+// clientAccount is the service account that our own client of tunnels says that it has.
+const clientAccount = "lastcall-probe"
+
+// identified is who our own client of tunnels is, to the mesh's CA.
+type identified struct {
+	ca []byte
+	pki.Pair
+}
+
+// identify gives our own client an identity of the mesh: it has no sidecar that would ask for one.
+func (g *ground) identify(ctx context.Context) error {
+	ca, err := controller.Authority(ctx, g.stage.cs, g.stage.scope(meshName).Namespace)
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(g.id(clientAccount).String())
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Workload(u, identity.Validity)
+	g.identity = identified{ca.PEM(), pair}
+	return err
+}
+
+// id is the identity of a service account in the recording's namespace.
+func (g *ground) id(account string) identity.ID {
+	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: g.scope.Namespace, ServiceAccount: account}
+}
+
+// own makes a stream one whose tunnels are the client's own.
+func (g *ground) own(s *load.Stream) {
+	host, _, _ := net.SplitHostPort(s.Addr) // we joined it
+	s.CA, s.ServerName = string(g.identity.ca), g.id(podAccount).String()
+	s.Tunnel = load.Tunnel{To: g.at(host, flow.HTTP1), Cert: string(g.identity.Cert), Key: string(g.identity.Key)}
+}
+
+// podAccount is the service account of pods whose manifest names none.
+const podAccount = "default"
 
 // openMesh puts the mesh's controller up, once: what failed is not tried again for each recording.
 func (s *Stage) openMesh(ctx context.Context) error {
@@ -204,14 +251,16 @@ func (g *ground) control(ctx context.Context) error {
 	return nil
 }
 
-// client is a pod of a client's. In the mesh it has a sidecar, which leaves its control channel alone;
-// who asks a controller that is ended has none.
+// client is a pod of a client's. In the mesh it has a sidecar, which leaves its control channel alone,
+// and the tunnels that it opens itself; who asks a controller that is ended has none.
 func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
 	switch as := g.system.Stands(); {
 	case as.Controls:
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
 	case as.Meshed:
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.Settings{Inbound: []uint16{deploy.ControlPort}}.String())
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.Settings{
+			Inbound: []uint16{deploy.ControlPort}, Outbound: []uint16{redirect.TunnelPort},
+		}.String())
 	}
 	return pod
 }

@@ -236,7 +236,7 @@ func CallsNotDrained() assertions.Check {
 				y.Least(used, t.Name, over)
 				for _, w := range toldToGo(c, t, until) {
 					told++
-					y.Blames(w.at, t.Name, w.id, "%s: connection %d of %s: %s", t.Clock(w.at), w.conn, w.stream.Kind(), w.what)
+					y.Against(w.at, t.Name, w.id, "%s: connection %d of %s: %s", t.Clock(w.at), w.conn, w.stream.Kind(), w.what)
 				}
 			}
 			of := assertions.Plural(ended, "termination", "terminations")

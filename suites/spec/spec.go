@@ -66,6 +66,8 @@ const (
 	TCP       Feature = "TCP"
 	// BackendTLS: requests of HTTP/1.1 to a port of their own go on to the backends in TLS.
 	BackendTLS Feature = "BackendTLS"
+	// HBONE: connections to the app come in CONNECT streams of HTTP/2, in mutual TLS.
+	HBONE Feature = "HBONE"
 	// LBHealth: a path that a load balancer in front asks for the system's
 	// health. A system has it by naming it (health.lb).
 	LBHealth Feature = "LBHealth"
@@ -98,8 +100,8 @@ const (
 	App Profile = "app"
 	// ServiceNetwork is what whoever carries clients to pods owes both: endpoints.*.
 	ServiceNetwork Profile = "service-network"
-	// Mesh is what a data path beside its app, and who puts it there, owe that app: sidecar.*,
-	// controller.*.
+	// Mesh is what a data path beside its app, and who puts it there, owe that app and their peers:
+	// sidecar.*, controller.*, hbone.*.
 	Mesh Profile = "mesh"
 	// Gateway is what whoever stands between clients and backends owes both: the rest.
 	Gateway Profile = "gateway"
@@ -113,7 +115,7 @@ var areas = []struct {
 }{
 	{App, []string{"pod", "rollout"}},
 	{ServiceNetwork, []string{"endpoints"}},
-	{Mesh, []string{"sidecar", "controller"}},
+	{Mesh, []string{"sidecar", "controller", "hbone"}},
 	{Gateway, nil},
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hbone
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// vacant are CONNECTs to a port where nothing listens.
+var vacant = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Vacant}, Rate: 5}
+
+// RFC 9110 section 9.3.6: "Any 2xx (Successful) response indicates that the sender
+// (and all inbound proxies) will switch to tunnel mode immediately after the
+// response header section; data received after that header section is from the
+// server identified by the request target." And RFC 9113 section 8.5: "Once this
+// connection is successfully established, the proxy sends a HEADERS frame
+// containing a 2xx-series status code to the client".
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "hbone.connected-means-connected",
+	Title: "A CONNECT to a port where nothing listens gets an error status, never 200",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "RFC 9113", Section: "section 8.5", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-8.5",
+		Quote: "Once this connection is successfully established, the proxy sends a HEADERS frame containing a 2xx-series status code to the client, as defined in Section 9.3.6 of [HTTP].",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
+
+	Why:    "To the peer's application a 200 is a connection that stands. One that nobody took then ends without a word: it looks like an app that accepts and crashes, and a client that would have tried another address is kept from it.",
+	Causes: "A proxy that answers before it has dialled, to save the round trip.",
+	Fix:    "Dial first. Answer with 503 where nobody takes the connection.",
+
+	Topology:   behaviour.Tunnelled,
+	Disrupt:    behaviour.EndBoth,
+	Traffic:    []load.Profile{vacant},
+	Checks:     []assertions.Check{DeniedWhereNobodyListens()},
+	BrokenBy:   []spec.Fault{sidecar.ConnectsFirst},
+	Resolution: 60 * time.Millisecond,
+})
+
+// DeniedWhereNobodyListens judges the answers to CONNECTs to a port where nothing listens, while the
+// pod is as ever and while it drains.
+func DeniedWhereNobodyListens() assertions.Check {
+	before := assertions.Floor{Per: "termination", Name: "CONNECTs that were answered before D", N: 20, Reason: "the answer to each is the same: it is no count over a window"}
+	during := assertions.Floor{Per: "termination", Name: "CONNECTs that were answered after D", N: 20, Reason: before.Reason}
+	return assertions.Check{
+		Name:     "CONNECTs to a port where nothing listens",
+		Expected: "each is answered with an error's status, before and after D",
+		Floors:   []assertions.Floor{before, during},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := 0
+			for t := range tally.Terminations(c) {
+				tally.SpanDrain(c, t)
+				n := map[bool]int{} // whether it was answered after D
+				for _, s := range c.Timeline.Samples {
+					if s.Stream.Flow().Op != flow.Vacant || !direct(s, t) || s.Status == 0 {
+						continue
+					}
+					all++
+					n[s.End >= t.Drain.At]++
+					if s.Status/100 == http.StatusOK/100 {
+						tally.Failed(c, s, s.End, t.Name, "%s", t.Clock(s.End))
+					}
+				}
+				tally.Least(before, t.Name, n[false])
+				tally.Least(during, t.Name, n[true])
+			}
+			return tally.Conclude(fmt.Sprintf("all %d were answered with an error's status", all),
+				fmt.Sprintf("%d of %s answered with success", tally.Culprits(), assertions.Plural(all, "CONNECT was", "CONNECTs were")))
+		},
+	}
+}

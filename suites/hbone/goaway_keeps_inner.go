@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hbone
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// RFC 9113 section 6.8: "The sender of a GOAWAY frame might gracefully shut down
+// a connection by sending a GOAWAY frame, maintaining the connection in an "open"
+// state until all in-progress streams complete."
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "hbone.goaway-keeps-inner",
+	Title: "The connections in a tunnel go on behind its GOAWAY, and the tunnel closes when the last of them has ended",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "RFC 9113", Section: "section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",
+		Quote: "The sender of a GOAWAY frame might gracefully shut down a connection by sending a GOAWAY frame, maintaining the connection in an \"open\" state until all in-progress streams complete.",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
+
+	Why:    "A tunnel carries many of the peer's connections, which know nothing of it. One that is closed with them inside cuts them all at once; one that is never closed keeps the pod until it is killed, and then cuts what is left.",
+	Causes: "A proxy that takes GOAWAY for the end: it resets what runs, or closes the connection a fixed time later. One that waits for its peer to close.",
+	Fix:    "Behind the GOAWAY carry each stream to its own end, up to the deadline, and end the tunnel with the last of them.",
+
+	Topology:   behaviour.Tunnelled,
+	Disrupt:    behaviour.EndBoth,
+	Traffic:    []load.Profile{streaming},
+	Checks:     []assertions.Check{assertions.BelowLastCompletes(), EndsWithTheLast()},
+	BrokenBy:   []spec.Fault{sidecar.GoAwayCutsInner, sidecar.TunnelsOutstay},
+	Resolution: 60 * time.Millisecond,
+})
+
+// endsWithin is how long a tunnel may stand with nothing in it, behind its GOAWAY: a peer's
+// last frames, and a wait for the answer to a PING, take less.
+const endsWithin = 2 * time.Second
+
+// EndsWithTheLast judges when tunnels end that were told to go while connections were open in them:
+// not before the last of these, and soon after it.
+func EndsWithTheLast() assertions.Check {
+	ended := assertions.ConnectionsPerTermination("tunnels that got a GOAWAY with a connection open in them, and that the server ended")
+	return assertions.Check{
+		Name:     "the end of tunnels that got a GOAWAY with a connection open in them",
+		Expected: fmt.Sprintf("the server ends each behind the last connection in it, and %s after that at most", endsWithin),
+		Floors:   []assertions.Floor{ended},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := 0
+			var slowest time.Duration
+			for t := range tally.Terminations(c) {
+				tally.SpanDrain(c, t)
+				n := 0
+				for _, k := range tunnels(c, t) {
+					told, ok := k.goAway()
+					if !ok || told < t.Drain.At-t.Drain.Err {
+						continue
+					}
+					var last time.Duration // end of what was open then
+					open, id := 0, ""
+					for _, s := range k.samples {
+						if s.Start < told && s.End > told && !s.Failed() {
+							open++
+						}
+						if s.End > last {
+							last, id = s.End, s.ID
+						}
+					}
+					end, over := k.end()
+					switch {
+					case open == 0:
+						continue
+					case over && end < last:
+						// What that cut is its requests' to tell, and the other check's.
+						n++
+					case over && end <= last+endsWithin:
+						n++
+						slowest = max(slowest, end-last)
+					case over || c.Tail == 0 || c.Tail > last+endsWithin:
+						n++
+						tally.Late(c, last+endsWithin, t.Name, id, "%s: %s still stood, %s after the last connection in it had ended", t.Clock(last+endsWithin), k, endsWithin)
+					}
+				}
+				all += n
+				tally.Least(ended, t.Name, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d tunnels that got a GOAWAY with a connection open in them ended within %s of the last one", all, slowest.Round(time.Millisecond)),
+				fmt.Sprintf("%d of %s outstayed the last connection in them", tally.Culprits(), assertions.Plural(all, "tunnel", "tunnels")))
+		},
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hbone
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// judge puts a check to scenes of one termination.
+func judge(t *testing.T, check assertions.Check, rows []scene.Row) {
+	t.Helper()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, rows)
+}
+
+// in adds a connection in a tunnel to the instance.
+func in(s scene.Scene, p load.Profile, tunnel uint64, from, to time.Duration, set func(*timeline.Sample)) {
+	x := timeline.Sample{
+		Stream: flow.To(p.Flow, scene.UID), ID: fmt.Sprintf("%s-%d-%d", p, tunnel, from), Conn: tunnel, Nth: 1, StreamID: 1,
+		Due: from, Start: from, Sent: from, First: from + 1, End: to,
+		Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+	}
+	if set != nil {
+		set(&x)
+	}
+	s.Add(x)
+}
+
+// says adds what the tunnel's server says.
+func says(s scene.Scene, p load.Profile, tunnel uint64, at time.Duration, kind timeline.FrameKind, attrs ...string) {
+	f := timeline.Frame{At: at, Stream: flow.To(p.Flow, scene.UID), Conn: tunnel, Kind: kind, Attrs: map[string]string{}}
+	for i := 0; i < len(attrs); i += 2 {
+		f.Attrs[attrs[i]] = attrs[i+1]
+	}
+	s.Frames = append(s.Frames, f)
+}
+
+const (
+	told = scene.D + 5*time.Second // by a GOAWAY
+	last = told + 3*time.Second    // connection's end
+)
+
+func TestEndsWithTheLast(t *testing.T) {
+	// many are tunnels with a connection that is open when a GOAWAY comes.
+	many := func(goAway, end time.Duration, by timeline.FrameKind) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, streaming, n+1, told-time.Second, last, nil)
+				if goAway > 0 {
+					says(s, streaming, n+1, goAway, timeline.FrameGoAway, "last", "2147483647", "code", "NO_ERROR")
+				}
+				if by != "" {
+					says(s, streaming, n+1, end, by)
+				}
+			}
+		}
+	}
+	judge(t, EndsWithTheLast(), []scene.Row{
+		{Name: "with the last", Build: many(told, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Pass},
+		{Name: "by a reset", Build: many(told, last+20*time.Millisecond, timeline.FrameRST), Want: spec.Pass},
+		{Name: "long after the last", Build: many(told, last+endsWithin+time.Millisecond, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "never", Build: many(told, 0, ""), Want: spec.Fail},
+		{Name: "never, as far as it was recorded", Build: func(s scene.Scene) {
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == assertions.MarkTail })
+			s.Event(last+time.Second, timeline.Marker, "", map[string]string{"what": assertions.MarkTail})
+			many(told, 0, "")(s)
+		}, Want: spec.Inconclusive},
+		{Name: "by the client", Build: many(told, last+5*time.Second, timeline.FrameClose), Want: spec.Fail},
+		{Name: "no GOAWAY", Build: many(0, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "told before D", Build: many(scene.D-time.Second, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "nothing was open", Build: many(last+time.Second, last+20*time.Second, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+	})
+}
+
+func TestConnectsWhileAccepted(t *testing.T) {
+	// both are connections in tunnels of their own and in one that is kept, until an instant.
+	both := func(until time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			n := uint64(1)
+			for at := 6 * time.Second; at < until; at += 50 * time.Millisecond {
+				n++
+				in(s, opened, n, at, at+5*time.Millisecond, set)
+				in(s, used, 1, at, at+5*time.Millisecond, set)
+			}
+		}
+	}
+	failing := func(of flow.Conns, from, to time.Duration, o timeline.Outcome) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.Stream.Flow().Conns == of && s.Start >= from && s.Start < to {
+				s.Outcome, s.Phase = o, timeline.PhaseFirstByte
+			}
+		}
+	}
+	closing := func(then func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(scene.D+8*time.Second, timeline.DrainListenerClosed, scene.UID, nil)
+			then(s)
+		}
+	}
+	const end = 24 * time.Second
+	in := scene.D + 100*time.Millisecond
+	judge(t, ConnectsWhileAccepted(), []scene.Row{
+		{Name: "served", Build: closing(both(end, nil)), Want: spec.Pass},
+		{Name: "refused when the app is", Build: closing(both(end, failing(flow.New, scene.D+8*time.Second, end, timeline.Refused))), Want: spec.Pass},
+		{Name: "refused from D on", Build: closing(both(end, failing(flow.New, in, end, timeline.Refused))), Want: spec.Fail},
+		{Name: "refused before the app is", Build: closing(both(end, failing(flow.New, scene.D+5*time.Second, end, timeline.Refused))), Want: spec.Fail},
+		{Name: "refused behind P, and nobody says when the app is", Build: both(end, failing(flow.New, scene.D+5*time.Second, end, timeline.Refused)), Want: spec.Pass},
+		{Name: "cut in a kept tunnel", Build: closing(both(end, failing(flow.Reused, in, in+time.Second, timeline.StreamReset))), Want: spec.Fail},
+		{Name: "a few turned away in a kept tunnel", Build: closing(both(end, failing(flow.Reused, in, in+time.Second, timeline.RefusedStream))), Want: spec.Pass},
+		{Name: "turned away in a new tunnel", Build: closing(both(end, failing(flow.New, in, in+time.Second, timeline.RefusedStream))), Want: spec.Fail},
+		{Name: "in plain HTTP", Build: func(s scene.Scene) { s.Through("direct/http1/new/get@"+scene.UID, 50, nil) }, Want: spec.Inconclusive},
+		{Name: "too few", Build: closing(both(scene.D+time.Second, nil)), Want: spec.Inconclusive},
+	})
+}
+
+func TestDeniedWhereNobodyListens(t *testing.T) {
+	answers := func(until time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for at := 5 * time.Second; at < until; at += 200 * time.Millisecond {
+				in(s, vacant, 1, at, at+5*time.Millisecond, func(s *timeline.Sample) {
+					s.Status = 503
+					set(s)
+				})
+			}
+		}
+	}
+	none := func(*timeline.Sample) {}
+	one := func(at time.Duration) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.Start == at {
+				s.Status, s.Outcome = 200, timeline.Status
+			}
+		}
+	}
+	judge(t, DeniedWhereNobodyListens(), []scene.Row{
+		{Name: "denied", Build: answers(scene.Exit, none), Want: spec.Pass},
+		{Name: "200 before D", Build: answers(scene.Exit, one(scene.D-time.Second)), Want: spec.Fail},
+		{Name: "200 after D", Build: answers(scene.Exit, one(scene.D+time.Second)), Want: spec.Fail},
+		{Name: "nobody was asked after D", Build: answers(scene.D, none), Want: spec.Inconclusive},
+		{Name: "nobody answered", Build: answers(scene.Exit, func(s *timeline.Sample) { s.Status, s.Outcome, s.Phase = 0, timeline.Reset, timeline.PhaseWrite }), Want: spec.Inconclusive},
+	})
+}
