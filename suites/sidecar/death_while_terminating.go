@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "No kubelet brings a sidecar back that dies while its pod terminates, and the app behind it goes on draining, unreachable. A client that is refused goes elsewhere at once; one that hears nothing waits for its own timeout, request by request.",
 	Causes: "Redirect rules that drop what no listener stands for, or send it to where nobody is. A peer's proxy that waits for a tunnel whose other end is gone. A cut that reaches the application as nothing at all.",
