@@ -78,6 +78,7 @@ func (t Topology) String() string {
 	if t.HookFails {
 		fails = " that fails"
 	}
+	say(t.Form != "", "%s form", t.Form)
 	say(t.Behind, "behind a %s, which stays", row.Name)
 	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)
 	say(t.MinReady > 0, "minReadySeconds %d", int(t.MinReady.Seconds()))

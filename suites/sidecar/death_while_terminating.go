@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "No kubelet brings a sidecar back that dies while its pod terminates, and the app behind it goes on draining, unreachable. A client that is refused goes elsewhere at once; one that hears nothing waits for its own timeout, request by request.",
 	Causes: "Redirect rules that drop what no listener stands for, or send it to where nobody is. A peer's proxy that waits for a tunnel whose other end is gone. A cut that reaches the application as nothing at all.",
@@ -64,13 +64,13 @@ func DeathIsTold() assertions.Check {
 	}
 	return assertions.Check{
 		Name:     "requests to an instance whose sidecar was killed",
-		Expected: fmt.Sprintf("none is lost from D to the sidecar's death, and what is lost after it fails within %s", tellWithin),
+		Expected: fmt.Sprintf("none is lost from D until the sidecar is killed, and what is lost then fails within %s", tellWithin),
 		Floors:   []assertions.Floor{offered, lost},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all, longest := 0, time.Duration(0)
 			for t := range tally.Terminations(c) {
-				death, why := bereaved(c, t)
+				killed, death, why := bereaved(c, t)
 				if why != "" {
 					tally.Doubt("%s", why)
 					continue
@@ -89,8 +89,8 @@ func DeathIsTold() assertions.Check {
 					if !s.Failed() {
 						continue
 					}
-					if s.End < death.At-death.Err {
-						tally.Against(s.End, t.Name, s.ID, "%s: %s: %s, %s before the sidecar died", t.Clock(s.End), s.Stream.Kind(), s.Outcome, (death.At - s.End).Round(time.Millisecond))
+					if s.End < killed {
+						tally.Against(s.End, t.Name, s.ID, "%s: %s: %s, %s before the sidecar was killed", t.Clock(s.End), s.Stream.Kind(), s.Outcome, (killed - s.End).Round(time.Millisecond))
 						continue
 					}
 					gone++
@@ -111,25 +111,24 @@ func DeathIsTold() assertions.Check {
 	}
 }
 
-// bereaved is when the sidecar of an instance was gone that was killed while it terminated, or why
-// that is not known.
-func bereaved(c assertions.Case, t assertions.Ending) (death timeline.Event, why string) {
-	killed := time.Duration(0)
+// bereaved is when the sidecar of an instance was killed while it terminated, and when the witness
+// saw that it was gone, or why that is not known. Its sockets are closed between the two.
+func bereaved(c assertions.Case, t assertions.Ending) (killed time.Duration, death timeline.Event, why string) {
 	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
 		if e.Attrs["what"] == string(disrupt.KillSidecar) && e.Attrs["error"] == "" {
 			killed = e.At
 		}
 	}
 	if killed == 0 {
-		return death, fmt.Sprintf("nobody killed the sidecar of %s", t.Name)
+		return 0, death, fmt.Sprintf("nobody killed the sidecar of %s", t.Name)
 	}
 	if !t.Exit.Known() {
-		return death, fmt.Sprintf("nobody saw the app of %s exit", t.Name)
+		return 0, death, fmt.Sprintf("nobody saw the app of %s exit", t.Name)
 	}
 	for _, e := range besideApp(c, t) {
 		if e.At >= killed {
-			return e, ""
+			return killed, e, ""
 		}
 	}
-	return death, fmt.Sprintf("nobody saw the sidecar of %s go when it was killed", t.Name)
+	return 0, death, fmt.Sprintf("nobody saw the sidecar of %s go when it was killed", t.Name)
 }

@@ -21,7 +21,7 @@ func TestDeathIsTold(t *testing.T) {
 	// killed has the sidecar die, and each request take so long: those that end after its death fail.
 	killed := func(what string, takes time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
 		return func(s scene.Scene) {
-			beside(death + time.Millisecond)(s)
+			beside(death + 10*time.Millisecond)(s)
 			s.Event(death, timeline.Disruption, scene.UID, map[string]string{"what": what})
 			for at := scene.D - time.Second; at < scene.Exit; at += 50 * time.Millisecond {
 				x := timeline.Sample{
@@ -59,6 +59,11 @@ func TestDeathIsTold(t *testing.T) {
 		{Name: "stood at its death, and was told", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
 			if x.Start == scene.D+time.Second {
 				x.End, x.Outcome = death+500*time.Millisecond, timeline.Reset
+			}
+		}), Want: spec.Pass},
+		{Name: "cut before it was seen to be gone", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
+			if x.Start == scene.D+time.Second {
+				x.End, x.Outcome = death+5*time.Millisecond, timeline.Reset
 			}
 		}), Want: spec.Pass},
 		{Name: "stood at its death, and hangs", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A Job is over when each of its containers is. A sidecar that nobody tells to go keeps it for good: what waits for the Job waits, and a CronJob that forbids two at a time never runs again.",
 	Causes: "A sidecar that is a plain container: the pod of a Job gets no SIGTERM when its app has ended. A sidecar that exits with an error when it is told to go, as a plain container.",

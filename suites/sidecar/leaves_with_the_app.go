@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "A grace period is what the app may take at most. A sidecar that waits for its end keeps the pod, its address and its volumes for an hour after the app has gone, and each roll-out waits for that.",
 	Causes: "A plain container that does nothing at SIGTERM but wait for SIGKILL. A fixed wait that was set for the longest drain. A sidecar that waits for connections which nobody will end.",

@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HTTP},
+	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "What an app still has to send when it drains goes through its sidecar. The kubelet keeps the order for native sidecars; whoever ends one earlier takes the network from an app that was promised it.",
 	Causes: "A preStop hook of the sidecar's that begins its drain: it runs as soon as the pod is told to go, beside the app's. A sidecar that watches the API for its pod's deletion and leaves by itself.",
