@@ -131,7 +131,7 @@ func (s *Sample) Contradiction() string {
 	switch {
 	case s.Failed():
 		return ""
-	case s.Status >= 300:
+	case s.Status >= 300 && s.Stream.Flow().Op != flow.Vacant: // which is to be denied
 		return fmt.Sprintf("%s, with status %d", s.Outcome, s.Status)
 	case s.GRPC != "" && s.GRPC != "0":
 		return fmt.Sprintf("%s, with grpc-status %s", s.Outcome, s.GRPC)

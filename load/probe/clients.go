@@ -34,7 +34,7 @@ type client struct {
 	every int64
 	// turns is how often an attempt takes Flow.Takes, one after the other; 0 is once.
 	turns int
-	// vacant: where it asks for a connection nothing listens, and it is to be told so.
+	// vacant: where it asks for a connection nothing listens, and any answer is one.
 	vacant bool
 	// nameless: its requests carry no ID.
 	nameless bool

@@ -271,7 +271,7 @@ func TestTunnelsThatLie(t *testing.T) {
 		_ = s.Serve()
 	})
 	vacant := m.stream(load.Profile{Flow: flow.Flow{Conns: flow.New, Op: flow.Vacant}})
-	want{timeline.Status, timeline.PhaseDone, 200, 0, false}.check(t, record(t, vacant, 1)[0])
+	want{timeline.OK, timeline.PhaseDone, 200, 0, false}.check(t, record(t, vacant, 1)[0])
 	vacant.ServerName = "spiffe://cluster.local/ns/n/sa/other"
 	s := record(t, vacant, 1)[0]
 	want{timeline.Malformed, timeline.PhaseTLS, 0, 0, false}.check(t, s)

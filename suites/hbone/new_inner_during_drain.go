@@ -76,7 +76,7 @@ func ConnectsWhileAccepted() assertions.Check {
 						away++
 						continue
 					case s.Failed():
-						tally.Failed(c, s, s.End, t.Name, "%s", t.Clock(s.End))
+						tally.Failed(c, s, s.End, t.Name, "%s: %s: %s: %s", t.Clock(s.End), s.Stream.Kind(), s.Outcome, s.Err)
 					}
 					all++
 					if !s.Saturated {

@@ -40,4 +40,4 @@ var _ = behaviour.Register(behaviour.Behaviour{
 })
 
 // crossing are connections over a path with a delay, in tunnels that many share.
-var crossing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 150}
+var crossing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 100}
