@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
@@ -43,8 +44,13 @@ const (
 	controlPort = 7443
 )
 
-// serviceName is that of the one Service that all instances are endpoints of.
-const serviceName = "echo"
+// The names of the Services, and the label of their pods: that of the instances, and that of whom
+// these dial themselves.
+const (
+	echoName = "echo"
+	peerName = "peer"
+	appLabel = "app"
+)
 
 // pressureAtMost bounds pressure that nobody ends.
 const pressureAtMost = time.Hour
@@ -55,15 +61,16 @@ type meshed struct {
 	*ground
 	bench     *meshBench
 	namespace string
-	service   string // its IP
+	services  map[string]string // their IPs
+	callers   []*host.Instance  // those that were told to begin what they send out
 
 	pod     *host.Pod // the clients'
 	running *host.Container
 	probe   *control.Attached
 
 	mu   sync.Mutex
-	pods map[string]*corev1.Pod          // that there are, by UID
-	ends map[string]discoveryv1.Endpoint // those of the Service
+	pods map[string]*corev1.Pod                     // that there are, by UID
+	ends map[string]map[string]discoveryv1.Endpoint // those of the Services, by their pods' UIDs
 }
 
 func (m *meshed) open(ctx context.Context) error {
@@ -75,21 +82,19 @@ func (m *meshed) open(ctx context.Context) error {
 		return err
 	}
 	m.namespace = m.scenario.Name
-	svc, err := m.bench.network.Service()
-	if err != nil {
-		return err
-	}
-	m.service = svc.String()
-	if err := m.bench.put(m.namespace, namespace(m.namespace), m.serviceObject()); err != nil {
+	if err := m.announce(); err != nil {
 		return err
 	}
 	cfg.Issue, cfg.Emit = nil, m.event
 	cfg.Tells = m.subject.Reference()
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside}
+	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
 	cfg.Place.Namespace, cfg.Place.Form = m.namespace, cmp.Or(m.scenario.Topology.Form, system.Native)
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
+	if cfg.Place.Calls, err = m.openPeer(ctx, cfg); err != nil {
+		return err
+	}
 	m.fleet, err = host.Open(ctx, m.own(cfg))
 	if err := m.theirs(err); err != nil {
 		return err
@@ -98,8 +103,27 @@ func (m *meshed) open(ctx context.Context) error {
 	return m.openClient(ctx, cfg.Dir, cfg.Logs)
 }
 
-// beside is what the mesh puts into the pod of an instance.
-func (m *meshed) beside(place system.Place) (host.Beside, error) {
+// announce has discovery know of the namespace and of its Services.
+func (m *meshed) announce() error {
+	m.services = map[string]string{}
+	all := []runtime.Object{namespace(m.namespace)}
+	for _, name := range []string{echoName, peerName} {
+		ip, err := m.bench.network.Service()
+		if err != nil {
+			return err
+		}
+		m.services[name], m.ends[name] = ip.String(), map[string]discoveryv1.Endpoint{}
+		all = append(all, m.serviceObject(name))
+	}
+	return m.bench.put(m.namespace, all...)
+}
+
+// beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
+func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) {
+	return func(place system.Place) (host.Beside, error) { return m.admitted(service, place) }
+}
+
+func (m *meshed) admitted(service string, place system.Place) (host.Beside, error) {
 	in := m.subject.InPod(place)
 	in.Image = "none"
 	all, ended, err := m.subject.RenderManifests(in)
@@ -110,6 +134,7 @@ func (m *meshed) beside(place system.Place) (host.Beside, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[ended].Object, &made); err != nil {
 		return host.Beside{}, fmt.Errorf("%s is no Deployment: %w", all[ended].GetName(), err)
 	}
+	made.Spec.Template.Labels[appLabel] = service
 	pod, err := m.bench.admit(m.namespace, place.Name, place.UID, place.Address, made.Spec.Template)
 	if err != nil {
 		return host.Beside{}, err
@@ -168,7 +193,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return fmt.Errorf("the clients: %w", err)
 	}
 	m.halt = m.probe.Stop
-	m.tasks.Go(m.look)
+	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
 	m.watch("controller", m.bench.running)
 	m.watch("sidecar of "+clientName, m.pod.Sidecar())
 	return nil
@@ -191,29 +216,32 @@ func (m *meshed) lost(name string, err error) {
 	}
 }
 
-// look counts, as long as the ground is there, the tunnels that the clients' pod has to the
-// instances'.
-func (m *meshed) look() {
+// tunnels are the addresses at which the sidecars of instances take tunnels.
+func tunnels(to *host.Fleet) []string {
+	var out []string
+	for _, b := range to.Backends() {
+		out = append(out, net.JoinHostPort(b.Address, strconv.Itoa(redirect.TunnelPort)))
+	}
+	return out
+}
+
+// look counts, as long as the ground is there, the tunnels that a pod has to others: of one that is
+// ended, as long as its app runs.
+func (m *meshed) look(uid, name string, sockets func([]string) (map[string][]timeline.Socket, error), peers []string) {
 	tick := time.NewTicker(behaviour.CensusEvery)
 	defer tick.Stop()
-	var peers []string
-	for _, i := range m.fleet.Instances() {
-		if host, _, err := net.SplitHostPort(must(i.Addr("http1"))); err == nil {
-			peers = append(peers, net.JoinHostPort(host, strconv.Itoa(redirect.TunnelPort)))
-		}
-	}
 	for {
 		at := timeline.Monotonic()
-		seen, err := m.running.Sockets(peers)
+		seen, err := sockets(peers)
 		if err != nil {
-			if m.ctx.Err() == nil {
-				m.sink.Event(timeline.Event{Source: node, Kind: timeline.WatchGap, Subject: "sockets", Name: clientName, Attrs: map[string]string{"why": err.Error()}})
+			if m.ctx.Err() == nil && (uid == clientUID || !errors.Is(err, fs.ErrNotExist)) {
+				m.sink.Event(timeline.Event{Source: node, Kind: timeline.WatchGap, Subject: "sockets", Name: name, Attrs: map[string]string{"why": err.Error()}})
 			}
 			return
 		}
 		for _, peer := range peers {
 			m.sink.Emit(timeline.Record{Event: &timeline.Event{
-				At: at, Source: node, Kind: timeline.Sockets, Subject: clientUID, Name: clientName, Node: node,
+				At: at, Source: node, Kind: timeline.Sockets, Subject: uid, Name: name, Node: node,
 				Attrs: map[string]string{"peer": peer, "sockets": timeline.ListSockets(seen[peer])},
 			}}, 0)
 		}
@@ -247,11 +275,13 @@ func (m *meshed) follow(e timeline.Event) error {
 		pod.DeletionTimestamp = new(metav1.Now())
 		return m.bench.put(fileOf(pod), pod)
 	case timeline.Endpoint:
-		m.ends[e.Subject] = endpointOf(pod, e)
-		return m.publish()
+		service := pod.Labels[appLabel]
+		m.ends[service][e.Subject] = endpointOf(pod, e)
+		return m.publish(service)
 	case timeline.EndpointGone:
-		delete(m.ends, e.Subject)
-		return m.publish()
+		service := pod.Labels[appLabel]
+		delete(m.ends[service], e.Subject)
+		return m.publish(service)
 	case timeline.PodGone:
 		delete(m.pods, e.Subject)
 		return m.bench.drop(fileOf(pod))
@@ -270,12 +300,12 @@ func (m *meshed) tell(pod *corev1.Pod) error {
 // fileOf is where a pod stands.
 func fileOf(pod *corev1.Pod) string { return pod.Namespace + "-pod-" + pod.Name }
 
-// serviceObject is the Service of all instances.
-func (m *meshed) serviceObject() *corev1.Service {
+// serviceObject is a Service.
+func (m *meshed) serviceObject(name string) *corev1.Service {
 	svc := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: serviceName},
-		Spec:       corev1.ServiceSpec{ClusterIP: m.service, ClusterIPs: []string{m.service}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: name},
+		Spec:       corev1.ServiceSpec{ClusterIP: m.services[name], ClusterIPs: []string{m.services[name]}},
 	}
 	for _, port := range m.ports() {
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: strconv.Itoa(port), Port: int32(port), TargetPort: intstr.FromInt(port)})
@@ -293,21 +323,24 @@ func (m *meshed) ports() []int {
 	return slices.Compact(out)
 }
 
-// publish writes the Service's endpoints down. It is called with the lock held.
-func (m *meshed) publish() error {
+// publish writes a Service's endpoints down. It is called with the lock held.
+func (m *meshed) publish(service string) error {
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-		ObjectMeta:  metav1.ObjectMeta{Namespace: m.namespace, Name: serviceName, Labels: map[string]string{discoveryv1.LabelServiceName: serviceName}},
+		ObjectMeta:  metav1.ObjectMeta{Namespace: m.namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
-	for _, e := range m.ends {
+	for _, e := range m.ends[service] {
 		slice.Endpoints = append(slice.Endpoints, e)
 	}
 	for _, port := range m.ports() {
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(strconv.Itoa(port)), Port: new(int32(port)), Protocol: new(corev1.ProtocolTCP)})
 	}
-	return m.bench.put(m.namespace+"-endpoints", slice)
+	return m.bench.put(m.endsFile(service), slice)
 }
+
+// endsFile is where a Service's endpoints stand.
+func (m *meshed) endsFile(service string) string { return m.namespace + "-endpoints-" + service }
 
 func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 	is := func(what string) *bool { return new(e.Attrs[what] == "true") }
@@ -323,13 +356,19 @@ func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
+		if p.Path == flow.Outbound {
+			for _, i := range m.fleet.Instances() {
+				names = append(names, flow.To(p.Flow, i.UID()))
+			}
+			continue
+		}
 		name := behaviour.PortOf(p.Protocol)
 		number, ok := m.subject.Ports[name]
 		if !ok {
 			return nil, nil, fmt.Errorf("%s has no port %s", m.subject.Metadata.Name, name)
 		}
 		if p.Path == flow.Service {
-			all = append(all, m.scenario.Stream(p, "", net.JoinHostPort(m.service, strconv.Itoa(number)), m.scenario.Name))
+			all = append(all, m.scenario.Stream(p, "", net.JoinHostPort(m.services[echoName], strconv.Itoa(number)), m.scenario.Name))
 			continue
 		}
 		for _, i := range m.fleet.Instances() {
@@ -343,6 +382,9 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	if err := m.probe.Start(ctx, all...); err != nil {
 		return nil, nil, err
 	}
+	if err := m.beginCalls(); err != nil {
+		return nil, nil, err
+	}
 	return names, []string{node}, m.startPressure(ctx)
 }
 
@@ -352,14 +394,14 @@ func (m *meshed) startPressure(ctx context.Context) error {
 		return nil
 	}
 	return m.probe.Pressure(ctx, control.Pressure{
-		Name: work.Pressure, Addr: net.JoinHostPort(m.service, strconv.Itoa(m.subject.Ports[behaviour.PortOf(flow.HTTP1)])),
+		Name: work.Pressure, Addr: net.JoinHostPort(m.services[echoName], strconv.Itoa(m.subject.Ports[behaviour.PortOf(flow.HTTP1)])),
 		Conns: p.Conns, QPS: p.QPS, Seconds: pressureAtMost.Seconds(),
 	})
 }
 
 // Stop ends the load and waits for what is in flight, and for the clients' history.
 func (m *meshed) Stop(ctx context.Context) error {
-	if err := errors.Join(m.probe.StopPressure(ctx, ""), m.probe.Stop(ctx)); err != nil {
+	if err := errors.Join(m.probe.StopPressure(ctx, ""), m.probe.Stop(ctx), m.endCalls(ctx)); err != nil {
 		return err
 	}
 	if err := m.probe.WaitIdle(ctx); err != nil {
@@ -385,7 +427,7 @@ func (m *meshed) Close(ctx context.Context) error {
 		errs = append(errs, m.bench.drop(fileOf(pod)))
 	}
 	if m.bench != nil {
-		errs = append(errs, m.bench.drop(m.namespace+"-endpoints"), m.bench.drop(m.namespace))
+		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(peerName)), m.bench.drop(m.namespace))
 	}
 	return errors.Join(errs...)
 }

@@ -45,6 +45,7 @@ func short(form system.Form) behaviour.Scenario {
 		Traffic: []load.Profile{
 			{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 20},
+			{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 		},
 		Resolution: 20 * time.Millisecond,
 	}
@@ -106,8 +107,8 @@ func recorded(t *testing.T, s *Stage, sc behaviour.Scenario) *timeline.Timeline 
 	return tl
 }
 
-// A pod with a sidecar is reached through a tunnel, by its own address and by its Service's, and ends
-// in the kubelet's order.
+// A pod with a sidecar is reached through a tunnel, by its own address and by its Service's, calls
+// others through one, and ends in the kubelet's order.
 func TestMeshed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it builds programs, and starts them")
@@ -146,15 +147,20 @@ func endsInOrder(t *testing.T, tl *timeline.Timeline, form system.Form) {
 		}
 		served[one.Stream.Flow().Path]++
 	}
-	if served[flow.Direct] < 20 || served[flow.Service] < 20 {
+	if served[flow.Direct] < 20 || served[flow.Service] < 20 || served[flow.Outbound] < 20 {
 		t.Errorf("served before D: %v", served)
 	}
-	held := 0
-	for _, e := range tl.EventsOf(timeline.Sockets, "") {
-		held += len(e.Held())
+	for _, of := range []string{clientUID, uid} {
+		held := 0
+		for _, e := range tl.EventsOf(timeline.Sockets, of) {
+			held += len(e.Held())
+		}
+		if held == 0 {
+			t.Errorf("%s had no tunnel", of)
+		}
 	}
-	if held == 0 {
-		t.Error("nobody had a tunnel")
+	for _, e := range tl.EventsOf(timeline.WatchGap, "") {
+		t.Errorf("%+v", e)
 	}
 	var app, side time.Duration
 	for _, e := range tl.EventsOf(timeline.ProcExit, uid) {

@@ -216,13 +216,17 @@ func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
 		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
 	}
-	if row, _ := b.Topology.Role.Row(); row.Controls {
+	row, _ := b.Topology.Role.Row()
+	if row.Controls {
 		return fmt.Sprintf("it is about a %s, which an API server asks, and this stage has none: use --stage kind", row.Name)
 	}
 	if why := b.Disrupt.Host(); why != "" {
 		return why
 	}
 	for _, p := range b.Traffic {
+		if p.Path == flow.Outbound && row.Meshed {
+			continue
+		}
 		if p.Path != flow.Direct && p.Path != flow.Service && p.Path != flow.Balanced {
 			return fmt.Sprintf("its clients come by way of a Service of Kubernetes (%s), and this stage has none: use --stage kind", p.Path)
 		}
@@ -318,7 +322,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 	}
 	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
 	if g.subject.Stands().Meshed {
-		m := &meshed{ground: g, pods: map[string]*corev1.Pod{}, ends: map[string]discoveryv1.Endpoint{}}
+		m := &meshed{ground: g, pods: map[string]*corev1.Pod{}, ends: map[string]map[string]discoveryv1.Endpoint{}}
 		return m, m.open(ctx)
 	}
 	return g, g.open(ctx)

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+)
+
+// The signals that have an instance begin what it sends out itself, and end it. Those that come
+// while a recording goes on are told neither.
+const (
+	callsBegin = "USR1"
+	callsEnd   = "USR2"
+)
+
+// calls are the flows that the instances send out themselves.
+func (m *meshed) calls() []load.Profile {
+	return slices.DeleteFunc(slices.Clone(m.scenario.Traffic), func(p load.Profile) bool { return p.Path != flow.Outbound })
+}
+
+// openPeer puts up whom the instances dial, where they dial anybody, and says what they are to do, as
+// the reference app takes it. ended is what the instances are made of.
+func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error) {
+	flows := m.calls()
+	if len(flows) == 0 {
+		return "", nil
+	}
+	peer := *m.subject.System
+	peer.Metadata.Name = peerName
+	cfg := ended
+	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, peerName), "", m.aside
+	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(peerName)}
+	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
+	cfg.Place.Form, cfg.Place.Fault = system.Native, ""
+	var err error
+	if m.stands, err = host.Open(ctx, cfg); err != nil {
+		return "", fmt.Errorf("whom the instances dial: %w", err)
+	}
+	var streams []load.Stream
+	for _, p := range flows {
+		at := net.JoinHostPort(m.services[peerName], strconv.Itoa(m.subject.Ports[behaviour.PortOf(p.Protocol)]))
+		streams = append(streams, m.scenario.Stream(p, "", at, m.scenario.Name))
+	}
+	text, err := json.Marshal(streams)
+	return string(text), err
+}
+
+// aside takes what happens to whom the instances dial.
+func (m *meshed) aside(e timeline.Event) {
+	if m.ctx.Err() == nil {
+		if err := m.follow(e); err != nil {
+			m.lost("discovery's folder", err)
+		}
+	}
+	m.backstage(e)
+}
+
+// beginCalls has the instances begin what they send out, and looks at their tunnels.
+func (m *meshed) beginCalls() error {
+	if m.stands == nil {
+		return nil
+	}
+	m.callers = m.fleet.Instances()
+	for _, i := range m.callers {
+		m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
+		if err := i.Signal(callsBegin); err != nil {
+			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), callsBegin, err)
+		}
+	}
+	return nil
+}
+
+// endCalls ends what the instances that are left send out, and waits until it has ended.
+func (m *meshed) endCalls(ctx context.Context) error {
+	if len(m.callers) == 0 {
+		return nil
+	}
+	for _, i := range m.fleet.Instances() {
+		if slices.Contains(m.callers, i) {
+			_ = i.Signal(callsEnd) // one that is gone has ended it
+		}
+	}
+	longest := time.Second
+	for _, p := range m.calls() {
+		longest = max(longest, p.Takes+time.Second)
+	}
+	return disrupt.Pause(ctx, longest)
+}
