@@ -113,13 +113,10 @@ func (b *meshBench) awaitController(ctx context.Context) error {
 	return disrupt.Await(ctx, controllerBudget, "the mesh's controller", func(ctx context.Context) (bool, string, error) {
 		select {
 		case <-b.running.Done():
-			return false, "", b.running.Ended()
+			return false, "", disrupt.Final(b.running.Ended())
 		default:
+			return true, "", health.Look(ctx, client, ready)
 		}
-		if err := health.Look(ctx, client, ready); err != nil {
-			return false, err.Error(), nil
-		}
-		return true, "", nil
 	})
 }
 
