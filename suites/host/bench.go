@@ -59,6 +59,7 @@ type meshBench struct {
 	network *bench.Network
 	objects string   // the folder that discovery reads
 	command []string // of the mesh's programs
+	ca      *pki.Authority
 	tokens  ed25519.PrivateKey
 	inject  injector.Injector
 
@@ -75,11 +76,10 @@ func openBench(ctx context.Context, dir, logs string, command []string) (_ *mesh
 			return nil, fmt.Errorf("a folder for the mesh: %w", err)
 		}
 	}
-	ca, err := pki.New("lastcall mesh " + meshID)
-	if err != nil {
+	if b.ca, err = pki.New("lastcall mesh " + meshID); err != nil {
 		return nil, err
 	}
-	if err := b.writeKeys(ca, keys); err != nil {
+	if err := b.writeKeys(keys); err != nil {
 		return nil, err
 	}
 	if b.network, err = bench.New(); err != nil {
@@ -95,7 +95,7 @@ func openBench(ctx context.Context, dir, logs string, command []string) (_ *mesh
 	}
 	b.inject = injector.Injector{
 		Mesh: meshID, Image: "none", Pull: corev1.PullNever, Controller: b.pod.Address(),
-		ServerName: controller.ServerName(meshNamespace), Roots: ca.PEM,
+		ServerName: controller.ServerName(meshNamespace), Roots: b.ca.PEM,
 	}
 	if b.running, err = b.pod.Run(controller.Name, system.Process{
 		Command: append(slices.Clone(command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+keys, "--objects="+b.objects),
@@ -121,8 +121,8 @@ func (b *meshBench) awaitController(ctx context.Context) error {
 }
 
 // writeKeys writes those of the CA, and by which it checks tokens.
-func (b *meshBench) writeKeys(ca *pki.Authority, dir string) error {
-	pair, err := ca.Pair()
+func (b *meshBench) writeKeys(dir string) error {
+	pair, err := b.ca.Pair()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,7 +27,9 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -63,6 +66,7 @@ type meshed struct {
 	namespace string
 	services  map[string]string // their IPs
 	callers   []*host.Instance  // those that were told to begin what they send out
+	identity  pki.Pair          // of our own client of tunnels
 
 	pod     *host.Pod // the clients'
 	running *host.Container
@@ -82,13 +86,14 @@ func (m *meshed) open(ctx context.Context) error {
 		return err
 	}
 	m.namespace = m.scenario.Name
-	if err := m.announce(); err != nil {
+	if err := errors.Join(m.announce(), m.identify()); err != nil {
 		return err
 	}
 	cfg.Issue, cfg.Emit = nil, m.event
 	cfg.Tells = m.subject.Reference()
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
-	cfg.Place.Namespace, cfg.Place.Form = m.namespace, cmp.Or(m.scenario.Topology.Form, system.Native)
+	t := m.scenario.Topology
+	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits = m.namespace, cmp.Or(t.Form, system.Native), t.Waits
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
@@ -118,6 +123,35 @@ func (m *meshed) announce() error {
 	return m.bench.put(m.namespace, all...)
 }
 
+// clientAccount is the service account that our own client of tunnels says that it has.
+const clientAccount = "lastcall-probe"
+
+// identify gives our own client an identity of the mesh: it has no sidecar that would ask for one.
+func (m *meshed) identify() error {
+	u, err := url.Parse(m.id(clientAccount).String())
+	if err != nil {
+		return err
+	}
+	m.identity, err = m.bench.ca.Workload(u, identity.Validity)
+	return err
+}
+
+// id is the identity of a service account in the recording's namespace.
+func (m *meshed) id(account string) identity.ID {
+	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: m.namespace, ServiceAccount: account}
+}
+
+// stream is one to an address, at a port of the subject's.
+func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream {
+	s := m.scenario.Stream(p, target, net.JoinHostPort(ip, strconv.Itoa(port)), m.scenario.Name)
+	if p.Protocol.Tunnels() {
+		s.CA, s.ServerName = string(m.bench.ca.PEM()), m.id(account).String()
+		app := m.subject.Ports[behaviour.PortOf(flow.HTTP1)]
+		s.Tunnel = load.Tunnel{To: net.JoinHostPort(ip, strconv.Itoa(app)), Cert: string(m.identity.Cert), Key: string(m.identity.Key)}
+	}
+	return s
+}
+
 // beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
 func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) {
 	return func(place system.Place) (host.Beside, error) { return m.admitted(service, place) }
@@ -145,13 +179,16 @@ func (m *meshed) admitted(service string, place system.Place) (host.Beside, erro
 	return m.bench.beside(pod)
 }
 
-// openClient puts the clients up: a probe, whose sidecar leaves its control channel alone.
+// openClient puts the clients up: a probe, whose sidecar leaves its control channel alone, and the
+// tunnels that it opens itself.
 func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	if m.pod, err = host.OpenPod(m.bench.network, clientName, filepath.Join(dir, clientName), logs); err != nil {
 		return err
 	}
 	pod, err := m.bench.admit(m.namespace, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.Settings{Form: system.Native, Inbound: []uint16{controlPort}}.String()},
+		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.Settings{
+			Form: system.Native, Inbound: []uint16{controlPort}, Outbound: []uint16{redirect.TunnelPort},
+		}.String()},
 	}})
 	if err != nil {
 		return err
@@ -368,11 +405,11 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 			return nil, nil, fmt.Errorf("%s has no port %s", m.subject.Metadata.Name, name)
 		}
 		if p.Path == flow.Service {
-			all = append(all, m.scenario.Stream(p, "", net.JoinHostPort(m.services[echoName], strconv.Itoa(number)), m.scenario.Name))
+			all = append(all, m.stream(p, "", m.services[echoName], number))
 			continue
 		}
 		for _, i := range m.fleet.Instances() {
-			all = append(all, m.scenario.Stream(p, i.UID(), must(i.Addr(name)), m.scenario.Name))
+			all = append(all, m.stream(p, i.UID(), i.Backend().Address, number))
 		}
 	}
 	for _, s := range all {
@@ -431,8 +468,5 @@ func (m *meshed) Close(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
-
-// must is an address of an instance's port that its system has: that was looked at.
-func must(addr string, _ bool) string { return addr }
 
 func types(uid string) ktypes.UID { return ktypes.UID(uid) }

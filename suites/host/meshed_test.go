@@ -45,6 +45,7 @@ func short(form system.Form) behaviour.Scenario {
 		Traffic: []load.Profile{
 			{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 20},
+			{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 10},
 			{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 		},
 		Resolution: 20 * time.Millisecond,
@@ -137,15 +138,21 @@ func endsInOrder(t *testing.T, tl *timeline.Timeline, form system.Form) {
 		t.Fatalf("%d deletions", len(deleted))
 	}
 	uid, d := deleted[0].Subject, deleted[0].At
-	served := map[flow.Path]int{}
+	served, own := map[flow.Path]int{}, 0
 	for _, one := range tl.Samples {
-		if one.Due >= d {
+		if one.End >= d {
 			continue
 		}
 		if one.Failed() {
 			t.Errorf("before D: %+v", one)
 		}
 		served[one.Stream.Flow().Path]++
+		if one.Stream.Flow().Protocol == flow.HBONE {
+			own++
+		}
+	}
+	if own < 10 {
+		t.Errorf("%d requests in the client's own tunnels", own)
 	}
 	if served[flow.Direct] < 20 || served[flow.Service] < 20 || served[flow.Outbound] < 20 {
 		t.Errorf("served before D: %v", served)

@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -53,8 +51,7 @@ func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error
 	}
 	var streams []load.Stream
 	for _, p := range flows {
-		at := net.JoinHostPort(m.services[peerName], strconv.Itoa(m.subject.Ports[behaviour.PortOf(p.Protocol)]))
-		streams = append(streams, m.scenario.Stream(p, "", at, m.scenario.Name))
+		streams = append(streams, m.stream(p, "", m.services[peerName], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
 	}
 	text, err := json.Marshal(streams)
 	return string(text), err
