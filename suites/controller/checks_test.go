@@ -48,6 +48,13 @@ func TestHandsOver(t *testing.T) {
 			held(s, scene.D+time.Second, "")
 			held(s, scene.D+2*time.Second, scene.OtherUID)
 		}, Want: spec.Pass},
+		{Name: "given back as the deletion shows, before D is known", Build: func(s scene.Scene) {
+			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+			s.Event(scene.D+60*time.Millisecond, timeline.DrainStart, scene.UID, map[string]string{"trigger": "SIGTERM"})
+			held(s, time.Second, scene.UID)
+			s.Event(scene.D+50*time.Millisecond, timeline.LeaseHeld, "uid-lease", map[string]string{"holder": "", "lasts": "1"})
+			held(s, scene.D+55*time.Millisecond, scene.OtherUID)
+		}, Want: spec.Pass},
 		{Name: "given back, and taken late", Build: func(s scene.Scene) {
 			held(s, time.Second, scene.UID)
 			held(s, scene.D+time.Second, "")

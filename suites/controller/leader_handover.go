@@ -74,7 +74,7 @@ func HandsOver() assertions.Check {
 				next, found := heir(leases, t)
 				switch {
 				case found && next <= by:
-					longest = max(longest, next-t.Drain.At)
+					longest = max(longest, next-t.Drain.At, 0)
 				case !found && c.Tail != 0 && c.Tail < by:
 					tally.Doubt("%s led, and the recording ends before another one had to", t.Name)
 				case found:
@@ -93,10 +93,19 @@ func HandsOver() assertions.Check {
 	}
 }
 
-// leads says whether an instance held the lease at its D, and how long that lasts.
+// told is the first instant at which an instance may know that it is to go: D is known by what others
+// saw of it, and a lease that is given back at once is free before that.
+func told(t assertions.Ending) time.Duration {
+	if t.Del.Known() {
+		return min(t.Del.At-t.Del.Err, t.Drain.At-t.Drain.Err)
+	}
+	return t.Drain.At - t.Drain.Err
+}
+
+// leads says whether an instance held the lease when it was told to go, and how long that lasts.
 func leads(all []timeline.Event, t assertions.Ending) (lasts time.Duration, ok bool) {
 	for _, e := range all {
-		if e.At > t.Drain.At {
+		if e.At > told(t) {
 			break
 		}
 		seconds, _ := strconv.Atoi(e.Attrs["lasts"])
@@ -105,10 +114,10 @@ func leads(all []timeline.Event, t assertions.Ending) (lasts time.Duration, ok b
 	return lasts, ok
 }
 
-// heir is when another instance first held the lease after D.
+// heir is when another instance first held the lease after that.
 func heir(all []timeline.Event, t assertions.Ending) (time.Duration, bool) {
 	for _, e := range all {
-		if who := e.Attrs["holder"]; e.At > t.Drain.At && who != "" && who != t.Name {
+		if who := e.Attrs["holder"]; e.At > told(t) && who != "" && who != t.Name {
 			return e.At, true
 		}
 	}
