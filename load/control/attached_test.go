@@ -50,3 +50,17 @@ func TestAttach(t *testing.T) {
 	default:
 	}
 }
+
+// What an agent has recorded is not waited for where nobody follows it any more.
+func TestRestOfALostAgent(t *testing.T) {
+	a := start(t)
+	a.Emit(event(1))
+	client, err := control.Dial(t.Context(), a.addr, nil, a.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := control.Unfollowed(client).Rest(t.Context()); err == nil || !strings.Contains(err.Error(), "it was lost") {
+		t.Error(err)
+	}
+}

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,75 +14,29 @@ import (
 
 // agent is one agent of ours whose history is being followed.
 type agent struct {
-	*control.Client
-	name   string
-	cancel context.CancelFunc
-	done   chan struct{}
+	*control.Attached
+
+	name string
 }
 
-// follow dials an agent and hands its records to emit until stop. lost is
-// called when its history ends before that.
+// follow is control.Attach for an agent of a name.
 func follow(ctx context.Context, name, addr string, dial control.DialFunc, cred control.Credentials,
 	emit func(timeline.Record, time.Duration), lost func(error),
 ) (*agent, error) {
-	dialCtx, cancelDial := context.WithTimeout(ctx, agentBudget)
-	defer cancelDial()
-	client, err := control.Dial(dialCtx, addr, dial, cred)
+	a, err := control.Attach(ctx, addr, dial, cred, emit, lost)
 	if err != nil {
 		return nil, fmt.Errorf("the agent %s: %w", name, err)
 	}
-	// The history is followed past the end of the run's context, so that
-	// what was recorded when somebody pressed Ctrl-C still arrives.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a := &agent{Client: client, name: name, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		err := client.Follow(ctx, func(r timeline.Record) error {
-			offset, uncertainty := client.Offset()
-			if r.Event != nil {
-				r.Event.Err = max(r.Event.Err, uncertainty)
-			}
-			emit(r, offset)
-			return nil
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			err = errors.New("it ended its history")
-		}
-		lost(err)
-	}()
-	return a, nil
+	return &agent{a, name}, nil
 }
-
-// catchUpBudget is how long the rest of an agent's history may take.
-const catchUpBudget = time.Minute
 
 // catchUp waits until everything that the agent recorded has arrived. Of an
 // agent that was lost nothing more comes.
 func (a *agent) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, catchUpBudget, fmt.Errorf("not within %s", catchUpBudget))
-	defer cancel()
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	go func() {
-		select {
-		case <-a.done:
-			lost(errors.New("it was lost"))
-		case <-ctx.Done():
-		}
-	}()
-	if err := a.CatchUp(ctx); err != nil {
+	if err := a.Rest(ctx); err != nil {
 		return fmt.Errorf("the tail of agent %s: %w", a.name, err)
 	}
 	return nil
-}
-
-func (a *agent) close() {
-	a.cancel()
-	<-a.done
-	a.Client.Close()
 }
 
 // router gives the records of agents that all scenarios share to the sink of

@@ -480,7 +480,7 @@ func (g *ground) Close(ctx context.Context) error {
 	}
 	for _, a := range []*agent{g.probe, g.scout} {
 		if a != nil {
-			a.close()
+			a.Detach()
 		}
 	}
 	g.stage.router.disown(g.sink)

@@ -37,8 +37,6 @@ import (
 
 // Budgets of the stage. None is normative.
 const (
-	// agentBudget is how long an agent may take to answer.
-	agentBudget = 60 * time.Second
 	// nodesBudget is how long a cluster may take to have a node for us.
 	nodesBudget = 60 * time.Second
 	// upBudget is how long pods may take to be ready.
@@ -284,7 +282,7 @@ func (s *Stage) rejoin(ctx context.Context) error {
 	}
 	// Where this failed before, there is no old one any more.
 	if a := s.backstage[node]; a != nil {
-		a.close()
+		a.Detach()
 		delete(s.backstage, node)
 	}
 	told := s.router.pods()
@@ -543,7 +541,7 @@ func (s *Stage) Dead() []string {
 // to whoever removes the cluster.
 func (s *Stage) Detach() {
 	for _, a := range s.backstage {
-		a.close()
+		a.Detach()
 	}
 	s.backstage = nil
 }
