@@ -382,7 +382,7 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	if err := g.outside.Start(outside...); err != nil {
 		return nil, nil, err
 	}
-	if err := g.tellCallers(ctx, callsBegin); err != nil {
+	if err := g.tellCallers(ctx, behaviour.CallsBegin); err != nil {
 		return nil, nil, err
 	}
 	g.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,39 +18,18 @@ import (
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
-
-// peerName is the app that the instances dial themselves. It stays.
-const peerName = "peer"
-
-// The signals that have an instance begin what it sends out itself, and end it. Those that come
-// while a recording goes on are told neither: what they send is nobody's evidence, and would
-// still be sent when the recording is over.
-const (
-	callsBegin = "USR1"
-	callsEnd   = "USR2"
-)
-
-// calls are the flows that the instances send out themselves.
-func (g *ground) calls() []load.Profile {
-	var out []load.Profile
-	for _, p := range g.scenario.Traffic {
-		if p.Path == flow.Outbound {
-			out = append(out, p)
-		}
-	}
-	return out
-}
 
 // callPeer puts up whom the instances dial, where they dial anybody, and says what they are to
 // do, as the reference app takes it.
 func (g *ground) callPeer(ctx context.Context) (string, error) {
-	flows := g.calls()
+	flows := g.scenario.Calls()
 	if len(flows) == 0 {
 		return "", nil
 	}
 	peer := deploy.Echo{
-		Name: peerName, Replicas: 1, MinDrain: backendDrain, Unready: backendDrain, Deadline: backendDeadline, Grace: backendGrace,
+		Name: behaviour.CallPeer, Replicas: 1, MinDrain: backendDrain, Unready: backendDrain, Deadline: backendDeadline, Grace: backendGrace,
 		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
 	svc, err := g.stage.cs.CoreV1().Services(g.scope.Namespace).Create(ctx, g.scope.Service(peer, deploy.Plain), metav1.CreateOptions{})
@@ -61,7 +39,7 @@ func (g *ground) callPeer(ctx context.Context) (string, error) {
 	if err := deploy.Create(ctx, g.stage.cs, g.scope.Deployment(peer)); err != nil {
 		return "", err
 	}
-	if g.called, err = g.scope.Ready(ctx, g.stage.cs, peerName, peer.Replicas, upBudget); err != nil {
+	if g.called, err = g.scope.Ready(ctx, g.stage.cs, behaviour.CallPeer, peer.Replicas, upBudget); err != nil {
 		return "", fmt.Errorf("whom the instances dial: %w", err)
 	}
 	var streams []load.Stream
@@ -94,7 +72,7 @@ func (g *ground) tellCallers(ctx context.Context, signal string) error {
 			return fmt.Errorf("no witness on node %s can have %s begin what it sends out", t.Node, t.Name)
 		}
 		_, err := w.Signal(ctx, control.Signal{Pod: t.UID, Container: g.subject.container, Signal: signal})
-		if gone := errors.Is(err, fs.ErrNotExist) && signal == callsEnd; err != nil && !gone {
+		if gone := errors.Is(err, fs.ErrNotExist) && signal == behaviour.CallsEnd; err != nil && !gone {
 			return fmt.Errorf("what %s sends out (SIG%s): %w", t.Name, signal, err)
 		}
 	}
@@ -106,12 +84,8 @@ func (g *ground) endCalls(ctx context.Context) error {
 	if len(g.called) == 0 {
 		return nil
 	}
-	if err := g.tellCallers(ctx, callsEnd); err != nil {
+	if err := g.tellCallers(ctx, behaviour.CallsEnd); err != nil {
 		return err
 	}
-	longest := time.Second
-	for _, p := range g.calls() {
-		longest = max(longest, p.Takes+time.Second)
-	}
-	return disrupt.Pause(ctx, longest)
+	return disrupt.Pause(ctx, g.scenario.CallsLast())
 }

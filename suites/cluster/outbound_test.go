@@ -83,19 +83,19 @@ func TestTellCallers(t *testing.T) {
 		subject: subject{container: "echo"},
 	}
 	// Nobody calls: there is nobody to be told.
-	if err := g.tellCallers(t.Context(), callsBegin); err != nil || len(sent.all) > 0 {
+	if err := g.tellCallers(t.Context(), behaviour.CallsBegin); err != nil || len(sent.all) > 0 {
 		t.Errorf("%v, %v", sent.all, err)
 	}
 	g.called = []deploy.Instance{{UID: "uid-peer"}}
-	if err := g.tellCallers(t.Context(), callsBegin); err != nil || !slices.Equal(sent.all, []string{"uid-a/echo/USR1", "uid-b/echo/USR1"}) {
+	if err := g.tellCallers(t.Context(), behaviour.CallsBegin); err != nil || !slices.Equal(sent.all, []string{"uid-a/echo/USR1", "uid-b/echo/USR1"}) {
 		t.Errorf("%v, %v", sent.all, err)
 	}
 	// Who is gone has ended what it sent out, and never began any.
 	sent.all, sent.gone = nil, "uid-a"
-	if err := g.tellCallers(t.Context(), callsEnd); err != nil || !slices.Equal(sent.all, []string{"uid-b/echo/USR2"}) {
+	if err := g.tellCallers(t.Context(), behaviour.CallsEnd); err != nil || !slices.Equal(sent.all, []string{"uid-b/echo/USR2"}) {
 		t.Errorf("%v, %v", sent.all, err)
 	}
-	if err := g.tellCallers(t.Context(), callsBegin); err == nil {
+	if err := g.tellCallers(t.Context(), behaviour.CallsBegin); err == nil {
 		t.Error("an instance that is gone has begun its calls")
 	}
 	g.targets[1].Node = "n2"

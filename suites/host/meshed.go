@@ -47,11 +47,9 @@ const (
 	controlPort = 7443
 )
 
-// The names of the Services, and the label of their pods: that of the instances, and that of whom
-// these dial themselves.
+// The name of the instances' Service, and the label of pods that names theirs.
 const (
 	echoName = "echo"
-	peerName = "peer"
 	appLabel = "app"
 )
 
@@ -112,7 +110,7 @@ func (m *meshed) open(ctx context.Context) error {
 func (m *meshed) announce() error {
 	m.services = map[string]string{}
 	all := []runtime.Object{namespace(m.namespace)}
-	for _, name := range []string{echoName, peerName} {
+	for _, name := range []string{echoName, behaviour.CallPeer} {
 		ip, err := m.bench.network.Service()
 		if err != nil {
 			return err
@@ -464,7 +462,7 @@ func (m *meshed) Close(ctx context.Context) error {
 		errs = append(errs, m.bench.drop(fileOf(pod)))
 	}
 	if m.bench != nil {
-		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(peerName)), m.bench.drop(m.namespace))
+		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(behaviour.CallPeer)), m.bench.drop(m.namespace))
 	}
 	return errors.Join(errs...)
 }

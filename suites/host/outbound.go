@@ -8,41 +8,27 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
-
-// The signals that have an instance begin what it sends out itself, and end it. Those that come
-// while a recording goes on are told neither.
-const (
-	callsBegin = "USR1"
-	callsEnd   = "USR2"
-)
-
-// calls are the flows that the instances send out themselves.
-func (m *meshed) calls() []load.Profile {
-	return slices.DeleteFunc(slices.Clone(m.scenario.Traffic), func(p load.Profile) bool { return p.Path != flow.Outbound })
-}
 
 // openPeer puts up whom the instances dial, where they dial anybody, and says what they are to do, as
 // the reference app takes it. ended is what the instances are made of.
 func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error) {
-	flows := m.calls()
+	flows := m.scenario.Calls()
 	if len(flows) == 0 {
 		return "", nil
 	}
 	peer := *m.subject.System
-	peer.Metadata.Name = peerName
+	peer.Metadata.Name = behaviour.CallPeer
 	cfg := ended
-	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, peerName), "", m.aside
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(peerName)}
+	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
+	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(behaviour.CallPeer)}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
 	cfg.Place.Form, cfg.Place.Fault = system.Native, ""
 	var err error
@@ -51,7 +37,7 @@ func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error
 	}
 	var streams []load.Stream
 	for _, p := range flows {
-		streams = append(streams, m.stream(p, "", m.services[peerName], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
+		streams = append(streams, m.stream(p, "", m.services[behaviour.CallPeer], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
 	}
 	text, err := json.Marshal(streams)
 	return string(text), err
@@ -75,8 +61,8 @@ func (m *meshed) beginCalls() error {
 	m.callers = m.fleet.Instances()
 	for _, i := range m.callers {
 		m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
-		if err := i.Signal(callsBegin); err != nil {
-			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), callsBegin, err)
+		if err := i.Signal(behaviour.CallsBegin); err != nil {
+			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), behaviour.CallsBegin, err)
 		}
 	}
 	return nil
@@ -89,12 +75,8 @@ func (m *meshed) endCalls(ctx context.Context) error {
 	}
 	for _, i := range m.fleet.Instances() {
 		if slices.Contains(m.callers, i) {
-			_ = i.Signal(callsEnd) // one that is gone has ended it
+			_ = i.Signal(behaviour.CallsEnd) // one that is gone has ended it
 		}
 	}
-	longest := time.Second
-	for _, p := range m.calls() {
-		longest = max(longest, p.Takes+time.Second)
-	}
-	return disrupt.Pause(ctx, longest)
+	return disrupt.Pause(ctx, m.scenario.CallsLast())
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+)
+
+// CallPeer is the app that the instances dial themselves. It stays.
+const CallPeer = "peer"
+
+// The signals that have an instance begin what it sends out itself, and end it. Those that come
+// while a recording goes on are told neither: what they send is nobody's evidence, and would
+// still be sent when the recording is over.
+const (
+	CallsBegin = "USR1"
+	CallsEnd   = "USR2"
+)
+
+// Calls are the flows that the instances send out themselves.
+func (s Scenario) Calls() []load.Profile {
+	return slices.DeleteFunc(slices.Clone(s.Traffic), func(p load.Profile) bool { return p.Path != flow.Outbound })
+}
+
+// CallsLast is how long one that was told to end them may take to have ended the last.
+func (s Scenario) CallsLast() time.Duration {
+	longest := time.Second
+	for _, p := range s.Calls() {
+		longest = max(longest, p.Takes+time.Second)
+	}
+	return longest
+}
