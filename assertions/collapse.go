@@ -171,9 +171,13 @@ func (w way) carries(s timeline.Sample) bool {
 
 // waysTo are the ways to a set of instances: internal and external, with the
 // traffic policies Cluster and Local. With the external Local one only nodes
-// that hold an instance are eligible.
+// that hold an instance are eligible. Who is in a mesh has a Service's address resolved by its own data
+// path, which knows no internal policy but Cluster.
 func waysTo(ts []Ending) []way {
 	out := []way{{path: flow.Service}, {path: flow.ServiceLocal}, {path: flow.NodePort}}
+	if slices.ContainsFunc(ts, func(t Ending) bool { return t.Role == RoleSidecar }) {
+		out = slices.DeleteFunc(out, func(w way) bool { return w.path == flow.ServiceLocal })
+	}
 	for _, n := range nodesOf(ts) {
 		out = append(out, way{flow.NodePortLocal, n})
 	}

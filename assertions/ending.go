@@ -20,10 +20,12 @@ func (i Instant) Known() bool { return i.Source != "" }
 // (fixtures/system). "": the recording does not tell.
 type Role string
 
-// The roles that recordings tell of where no mark names another (MarkFront, MarkSubject).
+// The roles that checks know. App and gateway are those of recordings where no mark names another
+// (MarkFront, MarkSubject).
 const (
 	RoleApp     Role = "app"     // it answers requests by itself
 	RoleGateway Role = "gateway" // it stands before those that answer
+	RoleSidecar Role = "sidecar" // it stands beside an app, and its clients have one too
 )
 
 // Cause is why an instance ended.

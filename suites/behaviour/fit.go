@@ -48,7 +48,7 @@ func carries(app *system.Paths, p load.Profile) bool {
 func unfit(b Behaviour, sys *system.System) string {
 	t := b.Topology
 	switch first := sys.Terminate[0]; {
-	case t.Deadline > t.Grace || t.Hook > 0:
+	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
 		return fmt.Sprintf("it sends SIGTERM again while a drain goes on that SIGTERM began, and the drain of %s begins with another step (%s): write a second file whose terminate begins with a signal, as systems/haproxy-naive.yaml, to have that judged",
@@ -56,6 +56,12 @@ func unfit(b Behaviour, sys *system.System) string {
 	default:
 		return ""
 	}
+}
+
+// timed says whether a system's own times are those of a topology: a reference app takes them from
+// it, in whatever stands before it, but for a hook, which is a manifest's.
+func timed(sys *system.System, t Topology) bool {
+	return sys.Reference() && slices.Contains(sys.Roles, system.App) && t.Hook == 0
 }
 
 // OfAnotherRole says that a behaviour is about what a system is not.
@@ -73,6 +79,12 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))
 	}
 	return Skip{}
+}
+
+// leads says whether a path leads to a system's instances as it says. Who is in a mesh has a Service's
+// address resolved by its own data path, which knows of one traffic policy, Cluster.
+func leads(sys *system.System, p flow.Path) bool {
+	return !sys.Stands().Meshed || p != flow.ServiceLocal
 }
 
 // heldLonger is by how much a connection that is held outlasts a vendor's drain:
@@ -109,7 +121,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	ends := !b.Topology.Behind
 	for _, p := range b.Traffic {
 		wanted := p.Protocol
-		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) {
+		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) || !leads(sys, p.Path) {
 			continue
 		}
 		if ends && !sys.Reference() {

@@ -59,11 +59,13 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return ""
 	case strings.HasPrefix(b.ID, "endpoints.") && t.Apart:
 		return "it is about externalTrafficPolicy Local, with one pod on each node: write cluster.externalTrafficPolicy: Local to have that judged of the system, or run it without --system"
+	case strings.HasPrefix(b.ID, "endpoints.") && sys != nil && sys.Stands().Meshed && resolves(b.ID):
+		return ""
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:
 		return "it sends SIGTERM again while a drain goes on, and nobody sees whether a preStop hook of the manifest began that, before any SIGTERM: use --stage host"
-	case b.Disrupt.Midway == disrupt.ControlPlaneOutage:
+	case b.Disrupt.Midway == disrupt.ControlPlaneOutage && !ownApp(sys):
 		return "it is held to the times of the suite's reference app: run it without --system"
 	case b.Disrupt.Kind == disrupt.NodeShutdown && stands(sys, t.Role).Before:
 		return "it shuts a node down, which would end the backends there too: run it without --system"
@@ -76,6 +78,17 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	}
 	return ""
 }
+
+// ownApp says whether what is tested is the reference app, in whatever stands before it.
+func ownApp(sys *system.System) bool {
+	return sys != nil && sys.Reference() && slices.Contains(sys.Roles, system.App)
+}
+
+// resolved are the behaviours of Services that are a mesh's own matter: its data path chooses among
+// a Service's endpoints.
+var resolved = []string{"endpoints.falls-back-to-terminating", "endpoints.prefers-ready"}
+
+func resolves(id string) bool { return slices.Contains(resolved, id) }
 
 // stands is as what is tested is put up; nil is the reference of a role.
 func stands(sys *system.System, r system.Role) system.RoleRow {

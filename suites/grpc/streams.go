@@ -41,8 +41,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that ends streams by END_STREAM and drops the trailers, answers with an HTTP status or a page of its own, or closes the connection under running streams.",
 	Fix:    "Let running calls end. Cut what is left with RST_STREAM, or with grpc-status 14 (UNAVAILABLE) in trailers, and say GOAWAY before the connection goes.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 10},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.ServerStream, Takes: 3 * time.Second}, Rate: 3},

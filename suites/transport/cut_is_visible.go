@@ -37,8 +37,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "At the deadline, or at its exit, the process closes its sockets, or leaves that to its kernel: a close sends a FIN.",
 	Fix:    "Cut what is left by a reset (SO_LINGER with a time of 0) before the process goes.",
 
-	Topology: behaviour.GatedShort,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.GatedShort, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 12 * time.Second}, Rate: 2},

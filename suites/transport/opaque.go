@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A drain that counts requests: opaque streams take no part in it, and are cut as soon as the last request has ended, or at once.",
 	Fix:    "Count open streams as work in flight, and give them the whole of the drain's time.",
 
-	Topology:   behaviour.Gated,
+	Topology: behaviour.Gated, AppsToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    talksNearAndFar,
 	Checks:     []assertions.Check{assertions.CarriesOpaque()},

@@ -38,8 +38,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "An upgraded connection has left the HTTP server, which does not count it any more: the drain does not wait for it, and the process exits under it. Or all that is left is closed together with the listener.",
 	Fix:    "Count upgraded connections in the drain, and wait for them until the deadline. What has to go before says 1001, and waits for the answer.",
 
-	Topology: behaviour.Gated,
-	Disrupt:  behaviour.EndBoth,
+	Topology: behaviour.Gated, AppsToo: true,
+	Disrupt: behaviour.EndBoth,
 	// Some are open at each instant up to 3 s after the listener's end. Longer
 	// ones would make every scenario that has these wait for them: at its begin,
 	// for four clean ones in a row, and at the end of each instance.
