@@ -43,15 +43,19 @@ define run
 	fi; \
 	$(MAKE) --no-print-directory bin/lastcall || exit; \
 	case $$stage in \
-		kind) set -- $(cluster);; \
+		kind) set -- $(cluster) $(2);; \
 		cluster) [ -n "$$KUBECONFIG" ] || { echo 'make $@: STAGE=cluster is the cluster of the file that KUBECONFIG names, and it names none' >&2; exit 2; }; set -- --kubeconfig "$$KUBECONFIG";; \
 		*) set --;; \
 	esac; \
 	set -x; bin/lastcall run --stage $$stage $(1) "$$@" $(ARGS)
 endef
 
+# On a cluster the reference app is tested twice, the second time in the suite's mesh, where nobody
+# asks for less: each has a report in a folder of its own.
+narrowed = $(strip $(LABELS)$(foreach f,--system --fault --behaviours,$(findstring $(f),$(ARGS))))
+both     = --system reference --system systems/reference-sidecar.yaml
 conformance: ## run the suite and write its report: on a cluster, or on this host where no engine answers
-	$(call run,$(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE))
+	$(call run,$(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE),$(if $(narrowed),,$(both)))
 
 # One directory for each version, mode and family. What has a report is left as
 # it is, so that this takes up where it stopped; what was begun and not ended is

@@ -37,6 +37,10 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sidecar, err := systems.Reference(system.Sidecar)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var told strings.Builder // how many recordings that takes
 	for _, tc := range []struct {
 		name string
@@ -45,6 +49,7 @@ func TestRecordingsFitTheMachine(t *testing.T) {
 	}{
 		{"every reference", nil, 1.0},
 		{"gateway", gateway, 1.0},
+		{"sidecar", sidecar, 1.0},
 		{"every reference, one core", nil, 0.4},
 		{"gateway, many cores", gateway, 8},
 	} {

@@ -97,16 +97,31 @@ type Config struct {
 	Progress func(behaviour.Progress)
 	Say      func(format string, args ...any)
 
-	// beside are all systems of the run, where it tests several.
+	// beside are all systems of the run, where it tests several; nil among them is the reference.
 	beside []*system.System
 }
 
-// tested are the systems that the run tests; none: the reference.
+// tested are the systems that the run tests; none: the reference alone.
 func (c Config) tested() []*system.System {
-	if c.beside == nil && c.System != nil {
-		return []*system.System{c.System}
+	all := c.beside
+	if all == nil {
+		all = []*system.System{c.System}
 	}
-	return c.beside
+	return slices.DeleteFunc(slices.Clone(all), func(s *system.System) bool { return s == nil })
+}
+
+// elsewhere says which behaviours of the reference are judged of a system that is tested beside it:
+// those of a role whose reference that is.
+func (c Config) elsewhere(b behaviour.Behaviour) behaviour.Skip {
+	if c.System != nil || b.Topology.Role == "" {
+		return behaviour.Skip{}
+	}
+	for _, sys := range c.tested() {
+		if sys.Reference() && sys.Stands().Role == b.Topology.Role {
+			return behaviour.Because(spec.OtherRole, fmt.Sprintf("it is judged of the system %s, which this run tests too: see its report", sys.Name()))
+		}
+	}
+	return behaviour.Skip{}
 }
 
 // UsageError is bad input or an environment that can't run the suite: nothing
@@ -293,8 +308,9 @@ type quietT struct{}
 func (*quietT) Fail() {}
 
 // ExecuteEach carries out a run that tests several systems, side by side on one stage, each with a
-// report of its own in a folder of cfg.Out that has its name. The reports are in the order of the
-// systems; nil: there is none of that one, and the error says why.
+// report of its own in a folder of cfg.Out that has its name (system.Own: that of the reference, which
+// is nil among them). The reports are in the order of the systems; nil: there is none of that one, and
+// the error says why.
 func ExecuteEach(ctx context.Context, cfg Config, tested []*system.System) ([]*v1alpha1.ConformanceReport, error) {
 	return executeEach(ctx, &quietT{}, cfg, tested, OpenStage, true)
 }
@@ -321,7 +337,7 @@ func subjects(cfg Config, tested []*system.System) ([]subject, error) {
 		all = nil
 		for _, sys := range tested {
 			one := cfg
-			one.System, one.Out, one.beside = sys, filepath.Join(cfg.Out, sys.Metadata.Name), tested
+			one.System, one.Out, one.beside = sys, filepath.Join(cfg.Out, sys.Name()), tested
 			all = append(all, one)
 		}
 	}
@@ -331,11 +347,11 @@ func subjects(cfg Config, tested []*system.System) ([]subject, error) {
 		c = c.withDefaults()
 		selected, fault, err := c.validate()
 		if err != nil && len(all) > 1 {
-			err = fmt.Errorf("system %s: %w", c.System.Metadata.Name, err)
+			err = fmt.Errorf("system %s: %w", c.System.Name(), err)
 		}
-		same := func(o Config) bool { return o.System != nil && o.System.Metadata.Name == c.System.Metadata.Name }
+		same := func(o Config) bool { return o.System.Name() == c.System.Name() }
 		if len(all) > 1 && slices.ContainsFunc(all[:i], same) {
-			err = errors.Join(err, fmt.Errorf("two systems are called %s: each has a folder of that name", c.System.Metadata.Name))
+			err = errors.Join(err, fmt.Errorf("two systems are called %s: each has a folder of that name", c.System.Name()))
 		}
 		if len(all) > 1 && c.Matrix != behaviour.NoMatrix {
 			err = errors.Join(err, errors.New("a matrix tests the suite, and no system"))
@@ -450,7 +466,7 @@ func executeEach(ctx context.Context, t ginkgo.GinkgoTestingT, cfg Config, teste
 			reports[i], err = behaviour.Finish(s.cfg.Out)
 		}
 		if err != nil && len(all) > 1 {
-			err = fmt.Errorf("system %s: %w", s.cfg.System.Metadata.Name, err)
+			err = fmt.Errorf("system %s: %w", s.cfg.System.Name(), err)
 		}
 		broken[i] = err
 	}
@@ -493,7 +509,7 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 			r, err = plan(s, on, cache)
 		}
 		if err != nil && len(all) > 1 {
-			err = fmt.Errorf("system %s: %w", s.cfg.System.Metadata.Name, err)
+			err = fmt.Errorf("system %s: %w", s.cfg.System.Name(), err)
 		}
 		if err != nil {
 			_, cerr := stage.Close(context.WithoutCancel(ctx))
@@ -512,7 +528,7 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 // plan makes a subject's recorder, on a stage.
 func plan(s subject, on behaviour.Stage, cache behaviour.Cache) (*behaviour.Recorder, error) {
 	r, err := behaviour.NewRecorder(behaviour.Config{
-		Stage: on, Dir: s.cfg.Out, Selected: s.selected, How: s.how(), Cache: cache, Price: price(s.cfg.Stage),
+		Stage: on, Dir: s.cfg.Out, Selected: s.selected, Elsewhere: s.cfg.elsewhere, How: s.how(), Cache: cache, Price: price(s.cfg.Stage),
 		Here: s.cfg.Stage != StageCluster, WaitIdle: s.cfg.WaitIdle,
 		Claims: s.cfg.Stage == StageHost || s.cfg.System != nil,
 		Report: skeleton(s.cfg, s.fault), Progress: s.cfg.Progress,
@@ -625,7 +641,7 @@ const specTimeout = 3 * time.Hour
 func (s *session) declare(selected []behaviour.Behaviour, named bool) {
 	name := "lastcall"
 	if named {
-		name = s.cfg.System.Metadata.Name
+		name = s.cfg.System.Name()
 	}
 	ginkgo.Describe(name, func() {
 		for _, b := range selected {

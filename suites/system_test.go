@@ -21,6 +21,7 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // least is a system file that says no more than it has to.
@@ -207,5 +208,40 @@ func TestDeviationsOfASystem(t *testing.T) {
 	sys.Deviations[0] = system.Deviation{Behaviour: "pod.inflight-completes"}
 	if _, _, err := cfg.validate(); err == nil || !strings.Contains(err.Error(), "deviations[0].reason: it is empty") {
 		t.Errorf("%v", err)
+	}
+}
+
+// The reference that is tested beside the reference of one role leaves that role's behaviours to it.
+func TestReferenceBesideASystem(t *testing.T) {
+	sidecar, err := systems.Reference(system.Sidecar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := subjects(Config{Stage: StageKind, Out: t.TempDir()}, []*system.System{nil, sidecar})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"reference", "sidecar"} {
+		if got := filepath.Base(all[i].cfg.Out); got != want {
+			t.Errorf("subject %d has the folder %s, want %s", i, got, want)
+		}
+	}
+	if got := all[0].cfg.tested(); len(got) != 1 || got[0] != sidecar {
+		t.Errorf("tested is %v, want the one system that has a file", got)
+	}
+	of := func(i int, r system.Role) bool {
+		return all[i].cfg.elsewhere(behaviour.Behaviour{Topology: behaviour.Topology{Role: r}}).Why != ""
+	}
+	for _, row := range []struct {
+		subject int
+		role    system.Role
+		want    bool
+	}{{0, "", false}, {0, system.Gateway, false}, {0, system.Sidecar, true}, {1, system.Sidecar, false}} {
+		if got := of(row.subject, row.role); got != row.want {
+			t.Errorf("subject %d, role %q: judged elsewhere is %v", row.subject, row.role, got)
+		}
+	}
+	if _, err := subjects(Config{Stage: StageKind, Out: t.TempDir()}, []*system.System{nil, nil}); err == nil {
+		t.Error("the reference may stand twice")
 	}
 }

@@ -91,6 +91,8 @@ type Config struct {
 	// Selected are the behaviours, How says in which way they are recorded.
 	Selected []Behaviour
 	How      How
+	// Elsewhere says which of them another recorder of the same run records; nil: none.
+	Elsewhere func(Behaviour) Skip
 	// Claims: what is tested says itself what it serves. Traffic that it never serves
 	// is a claim that does not hold; elsewhere it is a stage that does not work.
 	Claims bool
@@ -164,7 +166,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	r.run = Run{Report: cfg.Report, Matrix: cfg.How.Matrix, Skipped: map[string]Skip{}}
 	var take []Behaviour
 	for _, b := range cfg.Selected {
-		fit, skip := cfg.Stage.Fit(b)
+		fit, skip := cfg.fit(b)
 		if skip.Why != "" {
 			r.run.Skipped[b.ID] = skip
 			continue
@@ -184,6 +186,16 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 		r.done[s.Name] = make(chan struct{})
 	}
 	return r, nil
+}
+
+// fit is a behaviour as it is recorded here, or why it is not.
+func (c Config) fit(b Behaviour) (Behaviour, Skip) {
+	if c.Elsewhere != nil {
+		if skip := c.Elsewhere(b); skip.Why != "" {
+			return b, skip
+		}
+	}
+	return c.Stage.Fit(b)
 }
 
 // withControl adds the control to a selection that lacks it: without it every

@@ -181,7 +181,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stage, err error) {
 	return s, s.openCollector(ctx)
 }
 
-// View is the stage as the recordings of another system have it, which are rendered into a
+// View is the stage as the recordings of another system (nil: of the reference) have it, which are rendered into a
 // folder. What it made goes with the stage.
 func (s *Stage) View(sys *system.System, rendered string) (*Stage, error) {
 	stack, err := behaviour.NewStack(sys)
@@ -190,7 +190,7 @@ func (s *Stage) View(sys *system.System, rendered string) (*Stage, error) {
 	}
 	cfg := s.cfg
 	cfg.System, cfg.Rendered = sys, rendered
-	return &Stage{shared: s.shared, cfg: cfg, stack: stack, name: sys.Metadata.Name}, nil
+	return &Stage{shared: s.shared, cfg: cfg, stack: stack, name: sys.Name()}, nil
 }
 
 func (s *Stage) scope(name string) deploy.Scope {

@@ -133,11 +133,13 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	return s, nil
 }
 
-// View is the stage as the recordings of another system have it, with folders for what its
+// View is the stage as the recordings of another system (nil: of the reference) have it, with folders for what its
 // processes write and for its rendered configuration. What it made goes with the stage.
 func (s *Stage) View(sys *system.System, logs, rendered string) (*Stage, error) {
-	if err := runs(sys); err != nil {
-		return nil, err
+	if sys != nil {
+		if err := runs(sys); err != nil {
+			return nil, err
+		}
 	}
 	stack, err := behaviour.NewStack(sys)
 	if err != nil {
@@ -145,7 +147,7 @@ func (s *Stage) View(sys *system.System, logs, rendered string) (*Stage, error) 
 	}
 	cfg := s.cfg
 	cfg.System, cfg.Logs, cfg.Rendered = sys, logs, rendered
-	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: filepath.Join(s.root, sys.Metadata.Name)}
+	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: filepath.Join(s.root, sys.Name())}
 	return v, errors.Join(os.MkdirAll(v.dir, 0o755), os.MkdirAll(logs, 0o755))
 }
 

@@ -48,7 +48,7 @@ type RunRequest struct {
 	KubeProxy  string
 	Keep       bool
 	// Systems are what is tested on stages host and kind, each with a report of its own where
-	// they are several (Reports); none: the reference.
+	// they are several (Reports); none, or nil among them: the reference.
 	Systems []*system.System
 
 	// Labels and IDs are as they were given, Selected is what they select.
@@ -81,7 +81,7 @@ func (r *RunRequest) reports() []string {
 	}
 	var out []string
 	for _, s := range r.Systems {
-		out = append(out, filepath.Join(r.Dir, s.Metadata.Name))
+		out = append(out, filepath.Join(r.Dir, s.Name()))
 	}
 	return out
 }
@@ -106,7 +106,8 @@ that the suite did not make the app alone. There, what is judged is the cluster
 around it. With --system FILE (see lastcall system --help) it is your own system,
 as processes on the host, or with --stage kind as the pods of its manifests. With
 several --system their recordings go side by side, and each has a report of its own,
-in a folder that has its name.
+in a folder that has its name. --system reference is the suite's own; what another file
+of systems/reference-*.yaml is tested for is left to that one.
 
 The first Ctrl-C stops the run: what was made is removed, what was recorded is
 kept and judged. The second ends the process at once. SIGTERM does the same, and so
@@ -165,7 +166,7 @@ LASTCALL_NAME in the environment.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Stage, "stage", stageKind, "where to run: kind (a cluster is made), cluster (--kubeconfig), or host (processes on this machine)")
-	f.StringArrayVar(&files, "system", nil, "`FILE` of the system to be tested, or several of these; default is the suite's reference (--stage host or kind)")
+	f.StringArrayVar(&files, "system", nil, "`FILE` of the system to be tested, or several of these; reference, the default, is the suite's own (--stage host or kind)")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (--stage cluster)")
 	f.StringVar(&r.AgentImage, "agent-image", "", "image of the suite's agents, where the cluster has it under another name (--stage cluster)")
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
@@ -233,19 +234,16 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
 	}
 	for _, file := range files {
-		s, err := system.Load(file)
-		if err == nil {
-			err = behaviour.Deviations(s)
-		}
+		s, err := tested(file)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		named := func(o *system.System) bool { return o.Metadata.Name == s.Metadata.Name }
+		named := func(o *system.System) bool { return o.Name() == s.Name() }
 		if slices.ContainsFunc(r.Systems, named) {
-			wrong("--system %s: another one is called %s too, and each has a folder of its name: change metadata.name", file, s.Metadata.Name)
+			wrong("--system %s: another one is called %s too, and each has a folder of its name: change metadata.name", file, s.Name())
 		}
-		if fault != "" && !s.Reference() {
+		if fault != "" && s != nil && !s.Reference() {
 			wrong("--fault breaks the suite's own reference: with --system it goes with systems/reference-*.yaml only")
 		}
 		r.Systems = append(r.Systems, s)
@@ -319,6 +317,18 @@ func (r *RunRequest) forgetDefaults(given func(flag string) bool) {
 	}
 }
 
+// tested is the system that --system names; nil: the reference.
+func tested(file string) (*system.System, error) {
+	if file == system.Own {
+		return nil, nil
+	}
+	s, err := system.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return s, behaviour.Deviations(s)
+}
+
 // The propagation windows that suites takes.
 const (
 	shortestP = 500 * time.Millisecond
@@ -369,7 +379,7 @@ func (r *RunRequest) sum(out io.Writer, reports []*v1alpha1.ConformanceReport) {
 		if i < len(reports) && reports[i] != nil {
 			verdict, code, where = reports[i].Verdict.String(), reports[i].ExitCode, filepath.Join(r.reports()[i], v1alpha1.File)
 		}
-		fmt.Fprintf(w, "  %s\t%s\texit code %d\t%s\n", s.Metadata.Name, verdict, code, where)
+		fmt.Fprintf(w, "  %s\t%s\texit code %d\t%s\n", s.Name(), verdict, code, where)
 	}
 	// Nothing that is written to a person's terminal can be mended.
 	_ = w.Flush()
