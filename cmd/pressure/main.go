@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/yaml"
 	_ "github.com/lastcall-dev/lastcall/suites/all" // the behaviours
@@ -74,6 +75,14 @@ type client struct {
 	Kinds    map[string]int `json:"kinds,omitempty"`
 }
 
+// ofApp are the faults of a behaviour that an app without a mesh can have.
+func ofApp(b behaviour.Behaviour) []spec.Fault {
+	return slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
+		of, ours := system.RoleOf(behaviour.ComponentOf(f))
+		return ours && of.Meshed
+	})
+}
+
 // rows are what is to be measured: the healthy app first, in the longest recording of all,
 // and the faults, each in the recording of the first behaviour by name that it must fail.
 func rows(only []string) []row {
@@ -82,7 +91,7 @@ func rows(only []string) []row {
 		if area, _, _ := strings.Cut(b.ID, "."); !slices.Contains(areas, area) {
 			continue
 		}
-		for _, f := range b.BrokenBy {
+		for _, f := range ofApp(b) {
 			by[f] = append(by[f], b.ID)
 		}
 	}

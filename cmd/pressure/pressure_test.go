@@ -78,7 +78,7 @@ func TestRows(t *testing.T) {
 	}
 	for _, b := range behaviour.Catalogue() {
 		area, _, _ := strings.Cut(b.ID, ".")
-		for _, f := range b.BrokenBy {
+		for _, f := range ofApp(b) {
 			if want := slices.Contains(areas, area) && !slices.Contains(ofSuite, f); want && !slices.Contains(faults, f) {
 				t.Errorf("%s of %s has no row", f, b.ID)
 			}

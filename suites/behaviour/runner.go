@@ -195,7 +195,11 @@ func (c Config) fit(b Behaviour) (Behaviour, Skip) {
 			return b, skip
 		}
 	}
-	return c.Stage.Fit(b)
+	fit, skip := c.Stage.Fit(b)
+	if skip.Why == "" && c.How.Matrix != NoMatrix && len(fit.BrokenBy) == 0 {
+		skip = Because(spec.Uncarried, "no fault of its own can be switched on in what it is put to here")
+	}
+	return fit, skip
 }
 
 // withControl adds the control to a selection that lacks it: without it every

@@ -258,9 +258,7 @@ func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
 	case as.Controls:
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
 	case as.Meshed:
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.Settings{
-			Inbound: []uint16{deploy.ControlPort}, Outbound: []uint16{redirect.TunnelPort},
-		}.String())
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.ForClients(deploy.ControlPort, g.scenario.Fault).String())
 	}
 	return pod
 }

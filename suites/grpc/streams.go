@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -52,6 +53,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: 3 * time.Second, Delay: behaviour.RaceDelay}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.CallsSayTheirEnd()},
-	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage},
+	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage, sidecar.HurriesOut},
 	Resolution: 60 * time.Millisecond,
 })

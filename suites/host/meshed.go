@@ -184,9 +184,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return err
 	}
 	pod, err := m.bench.admit(m.namespace, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.Settings{
-			Form: system.Native, Inbound: []uint16{controlPort}, Outbound: []uint16{redirect.TunnelPort},
-		}.String()},
+		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()},
 	}})
 	if err != nil {
 		return err

@@ -190,7 +190,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 			return b, behaviour.Because(spec.Uncarried, fmt.Sprintf("it is about a %s, whose pods are network namespaces on this stage, and %v: use --stage kind", row.Name, err))
 		}
 	}
-	b.BrokenBy = slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.has(f) })
+	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), func(f spec.Fault) bool { return !s.has(f) })
 	sys := s.stack.Subject(b.Topology)
 	if sys.Named {
 		// Who is of another role need not hear of features.

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -50,6 +51,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 35},
 	},
 	Checks:     []assertions.Check{assertions.LosesOnlyOverlong(), assertions.SparesSiblings(), assertions.EndpointGoes()},
-	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone, sidecar.HurriesOut},
 	Resolution: 60 * time.Millisecond,
 })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -40,6 +41,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: append(slices.Clone(talksNearAndFar),
 		load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Hear, Takes: 2 * time.Second}, Rate: 3}),
 	Checks:     []assertions.Check{assertions.PassesHalfClose(), assertions.PassesServersEnd()},
-	BrokenBy:   []spec.Fault{gateway.NoHalfClose},
+	BrokenBy:   []spec.Fault{gateway.NoHalfClose, sidecar.EndsWhole},
 	Resolution: 60 * time.Millisecond,
 })

@@ -177,7 +177,7 @@ func TestRunOfSeveralSystems(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		one + " " + one:               "another one is called one too",
-		one + " --matrix diagonal":    "can't be joined with",
+		one + " --matrix diagonal":    "breaks the suite's own reference",
 		one + " --fault no-goaway":    "breaks the suite's own reference",
 		one + " --system nowhere.txt": "nowhere.txt",
 	} {

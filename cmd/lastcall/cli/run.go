@@ -258,8 +258,11 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	switch r.Matrix = behaviour.Matrix(matrix); r.Matrix {
 	case behaviour.NoMatrix:
 	case behaviour.Diagonal, behaviour.Whole:
-		if fault != "" || r.Isolate || len(files) > 0 {
-			wrong("--matrix takes all faults in turn: it can't be joined with --fault, --isolate or --system")
+		if fault != "" || r.Isolate {
+			wrong("--matrix takes all faults in turn: it can't be joined with --fault or --isolate")
+		}
+		if len(files) > 1 || slices.ContainsFunc(r.Systems, func(s *system.System) bool { return s != nil && !s.Reference() }) {
+			wrong("--matrix breaks the suite's own reference: with --system it goes with one of systems/reference-*.yaml")
 		}
 	default:
 		wrong("--matrix %q: it is %s or %s", matrix, behaviour.Diagonal, behaviour.Whole)

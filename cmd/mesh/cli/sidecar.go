@@ -98,6 +98,9 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 func resolver(view *discovery.View) func(context.Context, netip.AddrPort) (mesh.Destination, error) {
 	return func(_ context.Context, to netip.AddrPort) (mesh.Destination, error) {
 		d := view.Resolve(to)
-		return mesh.Destination{Addr: d.Addr, Tunnel: d.HBONE, Peer: d.Identity, Nobody: d.Kind == discovery.NoEndpoint}, nil
+		w, known := view.Known(d.Addr.Addr())
+		return mesh.Destination{
+			Addr: d.Addr, Tunnel: d.HBONE, Peer: d.Identity, Nobody: d.Kind == discovery.NoEndpoint, Ends: known && !w.Healthy,
+		}, nil
 	}
 }

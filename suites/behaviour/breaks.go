@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"slices"
+
+	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Breaks are those of a behaviour's faults that what it is put to can have. A reference that was
+// asked for has its own; elsewhere those of a mesh are the mesh's, and not of an app without one.
+func (s Stack) Breaks(b Behaviour) []spec.Fault {
+	sub := s.Subject(b.Topology)
+	return slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
+		of := ComponentOf(f)
+		row, ours := system.RoleOf(of)
+		if sub.Named {
+			network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
+			return (ours || network) && !sub.Made(of)
+		}
+		return ours && (row.Meshed || row.Controls) && row.Role != b.Topology.Role
+	})
+}
