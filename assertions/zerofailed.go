@@ -27,6 +27,11 @@ func ZeroFailedOutside() Check {
 	return zeroFailed(flow.NodePort, "from outside, through a node's port,", 120_000)
 }
 
+// ZeroFailedUnmeshed is the same for clients outside of the mesh that the pods are in.
+func ZeroFailedUnmeshed() Check {
+	return zeroFailed(flow.Unmeshed, "from outside of the mesh", 6_000)
+}
+
 // newAround and reusedAround are what a Service is to be offered around each termination.
 var (
 	newAround    = Floor{Per: "termination", Name: "new connections offered from D to exit + P", N: 200}

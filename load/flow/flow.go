@@ -36,6 +36,8 @@ const (
 	// ServiceLocal dials the address of a Service with internalTrafficPolicy
 	// Local: only pods on the client's own node are eligible.
 	ServiceLocal Path = "service-local"
+	// Unmeshed dials the address of the Service of pods that are in a mesh, from a pod that is not.
+	Unmeshed Path = "unmeshed"
 	// Sticky dials the address of a Service with ClientIP affinity.
 	Sticky Path = "sticky"
 	// Publishing dials the address of a Service that publishes not-ready

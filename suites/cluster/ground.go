@@ -136,7 +136,7 @@ func (g *ground) open(ctx context.Context) error {
 	if s.cfg.Ours {
 		p.HostPort, scout.HostPort = g.port, g.port+1
 	}
-	objects = append(objects, g.client(g.scope.ProbePod(p)), g.client(g.scope.ProbePod(scout)))
+	objects = append(objects, g.client(g.scope.ProbePod(p)), g.scoutPod(scout))
 	if err := deploy.Create(ctx, s.cs, objects...); err != nil {
 		return err
 	}
@@ -358,7 +358,7 @@ func (g *ground) lost(name string, err error) {
 // Start begins the scenario's traffic.
 func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	defer func() { err = g.because(err) }()
-	var inside, outside []load.Stream
+	var inside, outside, unmeshed []load.Stream
 	for _, p := range g.scenario.Traffic {
 		some, err := g.streams(p)
 		if err != nil {
@@ -368,6 +368,8 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 		case p.Path == flow.Outbound: // those who call have them
 		case p.Path.Outside():
 			outside = append(outside, some...)
+		case p.Path == flow.Unmeshed:
+			unmeshed = append(unmeshed, some...)
 		default:
 			inside = append(inside, some...)
 		}
@@ -381,6 +383,11 @@ func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	}
 	if err := g.outside.Start(outside...); err != nil {
 		return nil, nil, err
+	}
+	if len(unmeshed) > 0 {
+		if err := g.scout.Start(ctx, unmeshed...); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := g.tellCallers(ctx, behaviour.CallsBegin); err != nil {
 		return nil, nil, err
@@ -453,10 +460,10 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) (err error) {
 	defer func() { err = g.because(err) }()
-	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx), g.endCalls(ctx)); err != nil {
+	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx), g.scout.Stop(ctx), g.endCalls(ctx)); err != nil {
 		return err
 	}
-	if err := g.probe.WaitIdle(ctx); err != nil {
+	if err := errors.Join(g.probe.WaitIdle(ctx), g.scout.WaitIdle(ctx)); err != nil {
 		return err
 	}
 	errs := []error{g.probe.catchUp(ctx), g.scout.catchUp(ctx)}

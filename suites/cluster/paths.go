@@ -39,6 +39,8 @@ func viewOf(p flow.Path) deploy.View {
 		return ""
 	case flow.HealthPort, flow.Balanced:
 		return deploy.View(flow.NodePortLocal)
+	case flow.Unmeshed:
+		return deploy.View(flow.Service)
 	default:
 		return deploy.View(p)
 	}

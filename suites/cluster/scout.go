@@ -11,9 +11,13 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/probe"
@@ -46,7 +50,11 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 			seen.note(*r.Sample, g.reached(*r.Sample))
 		}
 	}
-	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, take, func(error) {})
+	g.scout, err = follow(ctx, scoutName, addr, dial, s.client, take, func(err error) {
+		if g.unmeshed() {
+			g.lost(scoutName, err)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -84,6 +92,22 @@ func (g *ground) explore(ctx context.Context, scout deploy.Probe) error {
 		return err
 	}
 	return errors.Join(g.scout.Stop(ctx), looks.Stop(ctx))
+}
+
+// unmeshed says whether some of the load comes from outside of the mesh. The scout's pod sends it then:
+// it has no sidecar, and its looks go by the way that this load goes.
+func (g *ground) unmeshed() bool {
+	return slices.ContainsFunc(g.scenario.Traffic, func(p load.Profile) bool { return p.Path == flow.Unmeshed })
+}
+
+// scoutPod is the scout's pod.
+func (g *ground) scoutPod(p deploy.Probe) *corev1.Pod {
+	pod := g.scope.ProbePod(p)
+	if !g.unmeshed() {
+		return g.client(pod)
+	}
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
+	return pod
 }
 
 // eligible is how many of the targets a path reaches from where it begins.

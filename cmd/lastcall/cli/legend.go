@@ -18,6 +18,7 @@ var (
 	paths = []text.Meaning{
 		{Word: string(flow.Direct), Means: "dialled at the pod's own address"},
 		{Word: string(flow.Service), Means: "dialled at the Service's address"},
+		{Word: string(flow.Unmeshed), Means: "dialled at the Service's address, from outside of the pods' mesh"},
 		{Word: string(flow.ServiceLocal), Means: "dialled at a Service with internalTrafficPolicy Local"},
 		{Word: string(flow.Sticky), Means: "dialled at a Service with ClientIP affinity"},
 		{Word: string(flow.Publishing), Means: "dialled at a Service with publishNotReadyAddresses"},
