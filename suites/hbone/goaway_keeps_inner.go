@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that takes GOAWAY for the end: it resets what runs, or closes the connection a fixed time later. One that waits for its peer to close.",
 	Fix:    "Behind the GOAWAY carry each stream to its own end, up to the deadline, and end the tunnel with the last of them.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{streaming},
 	Checks:     []assertions.Check{assertions.BelowLastCompletes(), EndsWithTheLast()},

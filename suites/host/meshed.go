@@ -29,7 +29,6 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
-	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -64,7 +63,6 @@ type meshed struct {
 	namespace string
 	services  map[string]string // their IPs
 	callers   []*host.Instance  // those that were told to begin what they send out
-	identity  pki.Pair          // of our own client of tunnels
 
 	pod     *host.Pod // the clients'
 	running *host.Container
