@@ -5,7 +5,6 @@ package host
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strconv"
 
@@ -41,16 +40,12 @@ func newMembers(caFile string) (*members, error) {
 }
 
 // memberID is the SPIFFE ID of a service account.
-func memberID(account string) string {
-	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: membersNamespace, ServiceAccount: account}.String()
+func memberID(account string) identity.ID {
+	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: membersNamespace, ServiceAccount: account}
 }
 
-func (m *members) issue(id string) (pki.Pair, error) {
-	u, err := url.Parse(id)
-	if err != nil {
-		return pki.Pair{}, fmt.Errorf("the identity %s: %w", id, err)
-	}
-	return m.ca.Workload(u, identity.Validity)
+func (m *members) issue(id identity.ID) (pki.Pair, error) {
+	return m.ca.Workload(id.URL(), identity.Validity)
 }
 
 // identify gives the instances of a system that takes tunnels, and its clients, an identity for this
@@ -59,14 +54,13 @@ func (g *ground) identify(cfg *host.Config) (err error) {
 	if !cfg.System.Claims(spec.HBONE) {
 		return nil
 	}
-	m := g.stage.members
-	own := system.Identity{ID: memberID(cfg.System.Metadata.Name), Peer: memberID(clientAccount), CA: m.caFile}
-	cfg.Place.Identity = own
+	m, own, peer := g.stage.members, memberID(cfg.System.Metadata.Name), memberID(clientAccount)
+	cfg.Place.Identity = system.Identity{ID: own.String(), Peer: peer.String(), CA: m.caFile}
 	cfg.Identify = func() (cert, key []byte, err error) {
-		p, err := m.issue(own.ID)
+		p, err := m.issue(own)
 		return p.Cert, p.Key, err
 	}
-	g.identity, err = m.issue(own.Peer)
+	g.identity, err = m.issue(peer)
 	return err
 }
 
@@ -74,7 +68,7 @@ func (g *ground) identify(cfg *host.Config) (err error) {
 // same one.
 func (g *ground) tunnel(s *load.Stream) {
 	m := g.stage.members
-	s.CA, s.ServerName = string(m.ca.PEM()), memberID(g.subject.Metadata.Name)
+	s.CA, s.ServerName = string(m.ca.PEM()), memberID(g.subject.Metadata.Name).String()
 	apps := g.stands.Backends()
 	app := apps[s.Seed%uint64(len(apps))]
 	s.Tunnel = load.Tunnel{

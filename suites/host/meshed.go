@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -124,11 +123,8 @@ const clientAccount = "lastcall-probe"
 
 // identify gives our own client an identity of the mesh: it has no sidecar that would ask for one.
 func (m *meshed) identify() error {
-	u, err := url.Parse(m.id(clientAccount).String())
-	if err != nil {
-		return err
-	}
-	m.identity, err = m.bench.ca.Workload(u, identity.Validity)
+	var err error
+	m.identity, err = m.bench.ca.Workload(m.id(clientAccount).URL(), identity.Validity)
 	return err
 }
 
