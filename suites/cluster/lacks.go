@@ -55,6 +55,8 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return fmt.Sprintf("it is about a %s, of which the control kills a process: that takes a cluster that the suite made: use --stage kind, or --stage host", stands(sys, t.Role).Name)
 	case sys != nil && sys.Cluster != nil && len(sys.Cluster.Scoped) > 0 && !ours:
 		return fmt.Sprintf("%s has objects outside of namespaces (cluster.scoped), which the suite makes on clusters that it made only: use --stage kind", sys.Metadata.Name)
+	case sys != nil && b.GatewaysToo && stands(sys, t.Role).Before && sys.Claims(spec.HBONE):
+		return "it is about tunnels, whose two ends show identities of the suite's CA, and a cluster's pods get none of it outside of the mesh: use --stage host"
 	case t.Apart && sys != nil && sys.Local():
 		return ""
 	case strings.HasPrefix(b.ID, "endpoints.") && t.Apart:

@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The socket is closed below the TLS layer; the process exits with tunnels open.",
 	Fix:    "Close the TLS layer first, then the socket, of every tunnel that is left when the last connection in it has ended.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{used, streaming, idle},
 	Checks:     []assertions.Check{assertions.CloseNotifyFirst()},

@@ -39,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that answers before it has dialled, to save the round trip.",
 	Fix:    "Dial first. Answer with 503 where nobody takes the connection.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{vacant},
 	Checks:     []assertions.Check{DeniedWhereNobodyListens()},

@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The proxy exits at SIGTERM, or closes its tunnels instead of draining them.",
 	Fix:    "Begin the end of each tunnel with a GOAWAY, and close none before it.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    all,
 	Checks:     []assertions.Check{assertions.SendsGoAway()},

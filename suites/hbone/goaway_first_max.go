@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that names the last stream at once, as a server does that shuts down for an error.",
 	Fix:    "Say 2^31-1 and NO_ERROR first, serve what comes until the answer to a PING, and name the last stream then.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{used, streaming, idle},
 	Checks:     []assertions.Check{assertions.FirstGoAwayMax()},

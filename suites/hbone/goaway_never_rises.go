@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that says its GOAWAY again when it closes, from the beginning.",
 	Fix:    "Keep the last stream ID that was said, and say none above it.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    all,
 	Checks:     []assertions.Check{assertions.GoAwayNeverRises()},

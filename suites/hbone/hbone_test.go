@@ -49,13 +49,16 @@ const (
 )
 
 func TestEndsWithTheLast(t *testing.T) {
-	// many are tunnels with a connection that is open when a GOAWAY comes.
-	many := func(goAway, end time.Duration, by timeline.FrameKind) func(scene.Scene) {
+	// many are tunnels with a connection that is open when a GOAWAY comes, and one that names the last.
+	many := func(goAway, named, end time.Duration, by timeline.FrameKind) func(scene.Scene) {
 		return func(s scene.Scene) {
 			for n := range uint64(6) {
 				in(s, streaming, n+1, told-time.Second, last, nil)
 				if goAway > 0 {
-					says(s, streaming, n+1, goAway, timeline.FrameGoAway, "last", "2147483647", "code", "NO_ERROR")
+					says(s, streaming, n+1, goAway, timeline.FrameGoAway, "last", leftOpen, "code", "NO_ERROR")
+				}
+				if named > 0 {
+					says(s, streaming, n+1, named, timeline.FrameGoAway, "last", "1", "code", "NO_ERROR")
 				}
 				if by != "" {
 					says(s, streaming, n+1, end, by)
@@ -63,20 +66,37 @@ func TestEndsWithTheLast(t *testing.T) {
 			}
 		}
 	}
+	const (
+		soon = 20 * time.Millisecond
+		late = endsWithin + time.Millisecond
+		then = told + 500*time.Millisecond // the GOAWAY that names the last
+		long = last + 2*time.Second        // another
+	)
 	judge(t, EndsWithTheLast(), []scene.Row{
-		{Name: "with the last", Build: many(told, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Pass},
-		{Name: "by a reset", Build: many(told, last+20*time.Millisecond, timeline.FrameRST), Want: spec.Pass},
-		{Name: "long after the last", Build: many(told, last+endsWithin+time.Millisecond, timeline.FrameFIN), Want: spec.Fail},
-		{Name: "never", Build: many(told, 0, ""), Want: spec.Fail},
+		{Name: "with the last", Build: many(told, then, last+soon, timeline.FrameCloseNotify), Want: spec.Pass},
+		{Name: "by a reset", Build: many(told, then, last+soon, timeline.FrameRST), Want: spec.Pass},
+		{Name: "long after the last", Build: many(told, then, last+late, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "when it is known to be the last", Build: many(told, long, long+soon, timeline.FrameFIN), Want: spec.Pass},
+		{Name: "long after it is known to be the last", Build: many(told, long, long+late, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "never named, and ended", Build: many(told, 0, last+soon, timeline.FrameFIN), Want: spec.Pass},
+		{Name: "never named, and never ended", Build: many(told, 0, told+namesWithin+late, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "never", Build: many(told, then, 0, ""), Want: spec.Fail},
 		{Name: "never, as far as it was recorded", Build: func(s scene.Scene) {
 			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == assertions.MarkTail })
 			s.Event(last+time.Second, timeline.Marker, "", map[string]string{"what": assertions.MarkTail})
-			many(told, 0, "")(s)
+			many(told, then, 0, "")(s)
 		}, Want: spec.Inconclusive},
-		{Name: "by the client", Build: many(told, last+5*time.Second, timeline.FrameClose), Want: spec.Fail},
-		{Name: "no GOAWAY", Build: many(0, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Inconclusive},
-		{Name: "told before D", Build: many(scene.D-time.Second, last+20*time.Millisecond, timeline.FrameCloseNotify), Want: spec.Inconclusive},
-		{Name: "nothing was open", Build: many(last+time.Second, last+20*time.Second, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "by the client", Build: many(told, then, last+5*time.Second, timeline.FrameClose), Want: spec.Fail},
+		{Name: "by a client that does not wait", Build: many(told, then, last+time.Second, timeline.FrameClose), Want: spec.Inconclusive},
+		{Name: "for one connection each", Build: func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, opened, n+1, told-time.Second, last, nil)
+				says(s, opened, n+1, told, timeline.FrameGoAway, "last", leftOpen, "code", "NO_ERROR")
+			}
+		}, Want: spec.Inconclusive},
+		{Name: "no GOAWAY", Build: many(0, 0, last+soon, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "told before D", Build: many(scene.D-time.Second, 0, last+soon, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "nothing was open", Build: many(last+time.Second, 0, last+20*time.Second, timeline.FrameCloseNotify), Want: spec.Inconclusive},
 	})
 }
 

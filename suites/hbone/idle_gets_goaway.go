@@ -30,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that closes idle tunnels at its end, and drains only those in use.",
 	Fix:    "Say GOAWAY on each tunnel, whatever is in it.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{idle},
 	Checks:     []assertions.Check{assertions.IdleGetsGoAway()},

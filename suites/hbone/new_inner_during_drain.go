@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that closes its listener when it says GOAWAY, or at SIGTERM, while the app behind it accepts.",
 	Fix:    "Take tunnels, and connections in them, for as long as the app accepts. Where tunnels are told to go before, take new ones.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{opened, used},
 	Checks:     []assertions.Check{ConnectsWhileAccepted()},

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that stops reading at GOAWAY, or ignores new streams without saying so.",
 	Fix:    "Serve what comes before the second GOAWAY; refuse what comes after it by its last stream ID, or with REFUSED_STREAM.",
 
-	Topology:   behaviour.Tunnelled,
+	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{crossing},
 	Checks:     []assertions.Check{assertions.RacingStreams()},

@@ -4,7 +4,9 @@ package hbone
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -59,11 +61,32 @@ func tunnels(c assertions.Case, t assertions.Ending) []tunnel {
 // goAway is when the first GOAWAY came.
 func (k tunnel) goAway() (time.Duration, bool) { return k.first(timeline.FrameGoAway) }
 
+// named is when a GOAWAY said which stream is the last, and a time where none has said it by then.
+func (k tunnel) named(atMost time.Duration) time.Duration {
+	for _, f := range k.frames {
+		if f.Kind == timeline.FrameGoAway && f.Attrs["last"] != leftOpen {
+			return min(f.At, atMost)
+		}
+	}
+	return atMost
+}
+
+// leftOpen is a GOAWAY's last stream that names none: 2^31-1.
+var leftOpen = strconv.Itoa(math.MaxInt32)
+
 // end is when the peer ended the tunnel; false where nobody did, or the client was first.
 func (k tunnel) end() (time.Duration, bool) {
 	end, ok := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
 	closed, own := k.first(timeline.FrameClose)
 	return end, ok && !(own && closed < end)
+}
+
+// left is when the client closed the tunnel: never, where it did not.
+func (k tunnel) left() time.Duration {
+	if at, ok := k.first(timeline.FrameClose); ok {
+		return at
+	}
+	return math.MaxInt64
 }
 
 func (k tunnel) first(kinds ...timeline.FrameKind) (time.Duration, bool) {

@@ -17,6 +17,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/balancer"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/fixtures/witness"
 	"github.com/lastcall-dev/lastcall/load"
@@ -56,8 +57,10 @@ type ground struct {
 	read   context.CancelFunc // ends the tail
 	tailed chan error
 
-	stands *host.Fleet // what stays: a gateway's backends, or the gateway before what is ended
-	fleet  *host.Fleet // what is ended
+	stands   *host.Fleet // what stays: a gateway's backends, or the gateway before what is ended
+	fleet    *host.Fleet // what is ended
+	identity pki.Pair    // of our own client of tunnels, where there are any
+
 	flows  *load.Flows
 	direct behaviour.Targets
 	halt   func(ctx context.Context, names ...flow.Stream) error // ends streams; nil: there are none yet
@@ -158,6 +161,9 @@ func (g *ground) openBefore(ctx context.Context, ended host.Config) (err error) 
 		return fmt.Errorf("the backends: %w", err)
 	}
 	ended.Place.Backends = g.stands.Backends()
+	if err := g.identify(&ended); err != nil {
+		return err
+	}
 	ended.Chosen = g.chose(timeline.ByService)
 	g.mark(assertions.MarkFront, g.subject.Stands().Role)
 	g.fleet, err = host.Open(ctx, g.own(ended))
@@ -368,7 +374,10 @@ func (g *ground) stopPressure(ctx context.Context) {
 func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
 	s := g.scenario.Stream(p, target, addr, g.scenario.Name)
 	s.From = g.stage.sources()
-	if p.Protocol.Secure() {
+	switch {
+	case p.Protocol.Tunnels():
+		g.tunnel(&s)
+	case p.Protocol.Secure():
 		s.CA, s.ServerName = string(g.stage.cert.ca), serverName
 	}
 	return s

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,7 +28,6 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
-	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -64,7 +62,6 @@ type meshed struct {
 	namespace string
 	services  map[string]string // their IPs
 	callers   []*host.Instance  // those that were told to begin what they send out
-	identity  pki.Pair          // of our own client of tunnels
 
 	pod     *host.Pod // the clients'
 	running *host.Container
@@ -126,11 +123,8 @@ const clientAccount = "lastcall-probe"
 
 // identify gives our own client an identity of the mesh: it has no sidecar that would ask for one.
 func (m *meshed) identify() error {
-	u, err := url.Parse(m.id(clientAccount).String())
-	if err != nil {
-		return err
-	}
-	m.identity, err = m.bench.ca.Workload(u, identity.Validity)
+	var err error
+	m.identity, err = m.bench.ca.Workload(m.id(clientAccount).URL(), identity.Validity)
 	return err
 }
 

@@ -82,6 +82,7 @@ type shared struct {
 	root      string
 	lock      *os.File // of root: it is this run's
 	cert      certificates
+	members   *members // of those who open tunnels to a system, and take them
 
 	mesh  sync.Mutex
 	bench *meshBench // nil before a recording needs it
@@ -126,7 +127,8 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	}
 	s.dir = s.root
 	s.cert = certificates{ca: one.CA, caFile: filepath.Join(s.dir, "ca.crt")}
-	err = errors.Join(os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
+	s.members, err = newMembers(filepath.Join(s.dir, "identity-ca.crt"))
+	err = errors.Join(err, os.WriteFile(s.cert.caFile, one.CA, 0o600), os.MkdirAll(cfg.Logs, 0o755))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 	}
@@ -185,13 +187,13 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	if why := Lacks(b); why != "" {
 		return b, behaviour.Because(spec.Uncarried, why)
 	}
-	if row, _ := b.Topology.Role.Row(); row.Meshed {
+	sys := s.stack.Subject(b.Topology)
+	if row := sys.Stands(); row.Meshed {
 		if err := s.lacks(); err != nil {
 			return b, behaviour.Because(spec.Uncarried, fmt.Sprintf("it is about a %s, whose pods are network namespaces on this stage, and %v: use --stage kind", row.Name, err))
 		}
 	}
 	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), func(f spec.Fault) bool { return !s.has(f) })
-	sys := s.stack.Subject(b.Topology)
 	if sys.Named {
 		// Who is of another role need not hear of features.
 		if skip := behaviour.OfAnotherRole(b, sys.System); skip.Why != "" {
