@@ -48,7 +48,10 @@ func carries(app *system.Paths, p load.Profile) bool {
 func unfit(b Behaviour, sys *system.System) string {
 	t := b.Topology
 	switch first := sys.Terminate[0]; {
-	case t.Deadline > t.Grace || t.Hook > 0:
+	case sys.Patches() && t.Form == system.Native && sys.Cluster.Form == system.Plain && b.Disrupt.Kind != disrupt.Jobs:
+		// What a Job does is asked of each form.
+		return fmt.Sprintf("it is about native sidecars, and %s is a plain one by its cluster.form: write a second file with form: native, if it has that one too", sys.Metadata.Name)
+	case t.Deadline > t.Grace && !sys.Patches() || t.Hook > 0:
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
 		return fmt.Sprintf("it sends SIGTERM again while a drain goes on that SIGTERM began, and the drain of %s begins with another step (%s): write a second file whose terminate begins with a signal, as systems/haproxy-naive.yaml, to have that judged",
@@ -61,13 +64,16 @@ func unfit(b Behaviour, sys *system.System) string {
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 	r := b.Topology.Role
+	if sys.Patches() && slices.Contains(b.Needs, spec.HBONE) {
+		return Because(spec.OtherRole, fmt.Sprintf("it is about tunnels of the suite's own mesh, and %s is in none: run it without --system", sys.Metadata.Name))
+	}
 	if r != "" && !slices.Contains(sys.Roles, r) && !(b.AppsToo && slices.Contains(sys.Roles, system.App)) {
 		row, _ := r.Row()
 		does := "is one"
 		if row.Before {
 			does = "passes requests on to backends"
 		}
-		if row.Meshed || row.Controls {
+		if row.Controls {
 			return Because(spec.OtherRole, fmt.Sprintf("it is about the %s of the suite's own mesh, and %s is none: run it without --system", row.Name, sys.Metadata.Name))
 		}
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))
@@ -103,6 +109,10 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 	return p
 }
 
+// ownTimes says whether what is ended has the times of its system's file. The reference has those of
+// the behaviour, and so has the suite's app that a sidecar is put beside.
+func ownTimes(sys *system.System) bool { return !sys.Reference() && !sys.Patches() }
+
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	var rates [][2]float64 // of traffic: of what is asked for in HTTP/2, and of the rest
@@ -112,7 +122,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) {
 			continue
 		}
-		if ends && !sys.Reference() {
+		if ends && ownTimes(sys) {
 			switch {
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
@@ -122,7 +132,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
-		if ends && !sys.Reference() && p.Op.Holds() {
+		if ends && ownTimes(sys) && p.Op.Holds() {
 			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
@@ -147,9 +157,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role = sys.Stands().Role; t.Role == system.App {
 		t.Role = ""
 	}
-	if !sys.Reference() {
+	if ownTimes(sys) {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
+	}
+	if sys.Patches() {
+		t.Form = sys.Cluster.Form
 	}
 	if b.Disrupt.Targets > 0 {
 		t.Replicas = max(sys.Instances, b.Disrupt.Targets)
