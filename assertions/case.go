@@ -107,7 +107,7 @@ const (
 	MarkUnserved = "unserved"
 	// MarkSubject names the container that the recording is about, where the pods
 	// that are ended have several. Attrs: deployment, container; role, where what is ended is
-	// neither a front nor an app.
+	// neither a front nor an app; sidecar, the container of one that its vendor put beside it.
 	MarkSubject = "subject"
 )
 

@@ -54,7 +54,19 @@ func TestSkips(t *testing.T) {
 			return skip
 		}
 	}
-	onKind := func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, haproxy, true, true) }
+	beside, err := system.Load("../systems/envoy-sidecar-plain.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onKind := func(sys *system.System) func(behaviour.Behaviour) behaviour.Skip {
+		return func(b behaviour.Behaviour) behaviour.Skip {
+			if skip := cluster.Lacks(b, sys, true, true); skip.Why != "" {
+				return skip
+			}
+			_, skip := behaviour.Fit(b, sys)
+			return skip
+		}
+	}
 	var got strings.Builder
 	for _, c := range []struct {
 		name string
@@ -64,13 +76,8 @@ func TestSkips(t *testing.T) {
 		{"an app of HTTP/1.1 on a host", fits(app, host.Lacks)},
 		{"a gateway of TCP on a host", fits(&mute, host.Lacks)},
 		{"no system on kind", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, nil, true, true) }},
-		{"haproxy on kind", func(b behaviour.Behaviour) behaviour.Skip {
-			if skip := onKind(b); skip.Why != "" {
-				return skip
-			}
-			_, skip := behaviour.Fit(b, haproxy)
-			return skip
-		}},
+		{"haproxy on kind", onKind(haproxy)},
+		{"a plain sidecar on kind", onKind(beside)},
 		{"a gateway of TCP on kind", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, &mute, true, true) }},
 		{"a cluster of others", func(b behaviour.Behaviour) behaviour.Skip { return cluster.Lacks(b, nil, false, false) }},
 	} {

@@ -92,7 +92,7 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	agent, mesh := cfg.Agent, cfg.Mesh
 	var built []string
 	for name, command := range map[string]*[]string{"agent": &agent, "mesh": &mesh} {
-		if len(*command) > 0 || name == "mesh" && cfg.System != nil && !cfg.System.Stands().Meshed {
+		if len(*command) > 0 || name == "mesh" && cfg.System != nil && !cfg.System.Meshed() {
 			continue
 		}
 		path, err := compile(ctx, name, cfg.Out)

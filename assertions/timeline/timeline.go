@@ -108,6 +108,9 @@ type Sample struct {
 	// Via is the IP that this pod saw the request come from, where it is not the
 	// client's own: that of who passed it on.
 	Via string `json:"via,omitempty"`
+	// Relayed: this pod saw the request come on another connection than the client's own, by
+	// its IP or its port, where it tells them: somebody stood between.
+	Relayed bool `json:"relayed,omitempty"`
 	// Answers are the addresses that a lookup was answered with, sorted.
 	Answers []string `json:"answers,omitempty"`
 	// LastOnConn: the reply said that the connection ends (Connection: close,

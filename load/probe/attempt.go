@@ -181,9 +181,15 @@ func (a *attempt) fail(o timeline.Outcome, err error) {
 // answeredBy notes who answered, and from where that one saw the request come.
 func (a *attempt) answeredBy(pod, peer string) {
 	a.Server = pod
-	if own, _, _ := net.SplitHostPort(a.Local); peer != own {
-		a.Via = peer
+	own, _, _ := net.SplitHostPort(a.Local)
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		host = peer // it tells no port
 	}
+	if host != own {
+		a.Via = host
+	}
+	a.Relayed = host != own || err == nil && peer != a.Local
 }
 
 // errShort is what a body says that ended with its connection before the

@@ -33,7 +33,7 @@ const maxTalkLine = 256
 // Greeting is a server's first line.
 type Greeting struct {
 	// Pod is the UID of the pod that speaks, Phase is Serving or Draining, and Peer
-	// the IP that it sees the stream come from.
+	// where it sees the stream come from, as HeaderPeer has it.
 	Pod, Phase, Peer string
 }
 

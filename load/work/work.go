@@ -40,8 +40,8 @@ const (
 	HeaderPressure = "X-Lastcall-Pressure"
 	// HeaderPod, in an answer: the UID of the pod that speaks.
 	HeaderPod = "X-Lastcall-Pod"
-	// HeaderPeer, in an answer: the IP that its pod saw the request come from,
-	// which is that of who passed it on, where somebody did.
+	// HeaderPeer, in an answer: the IP that its pod saw the request come from, with the port
+	// where it tells that (IP:port): those of who passed it on, where somebody did.
 	HeaderPeer = "X-Lastcall-Peer"
 	// HeaderPhase, in an answer: Serving or Draining, when it began.
 	HeaderPhase = "X-Lastcall-Phase"

@@ -48,6 +48,9 @@ func carries(app *system.Paths, p load.Profile) bool {
 func unfit(b Behaviour, sys *system.System) string {
 	t := b.Topology
 	switch first := sys.Terminate[0]; {
+	case sys.Cluster != nil && t.Form == system.Native && sys.Cluster.Form == system.Plain && b.Disrupt.Kind != disrupt.Jobs:
+		// What a Job does is asked of each form.
+		return fmt.Sprintf("it is about native sidecars, and %s is a plain one by its cluster.form: write a second file with form: native, if it has that one too", sys.Metadata.Name)
 	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
@@ -61,12 +64,15 @@ func unfit(b Behaviour, sys *system.System) string {
 // timed says whether a system's own times are those of a topology: a reference app takes them from
 // it, in whatever stands before it, but for a hook, which is a manifest's.
 func timed(sys *system.System, t Topology) bool {
-	return sys.Reference() && slices.Contains(sys.Roles, system.App) && t.Hook == 0
+	return (sys.Patches() || sys.Reference() && slices.Contains(sys.Roles, system.App)) && t.Hook == 0
 }
 
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 	r := b.Topology.Role
+	if sys.Patches() && slices.Contains(b.Needs, spec.HBONE) {
+		return Because(spec.OtherRole, fmt.Sprintf("it is about tunnels of the suite's own mesh, and %s is in none: run it without --system", sys.Metadata.Name))
+	}
 	too := b.AppsToo && slices.Contains(sys.Roles, system.App) || b.GatewaysToo && slices.Contains(sys.Roles, system.Gateway)
 	if r != "" && !slices.Contains(sys.Roles, r) && !too {
 		row, _ := r.Row()
@@ -74,7 +80,7 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 		if row.Before {
 			does = "passes requests on to backends"
 		}
-		if row.Meshed || row.Controls {
+		if row.Controls {
 			return Because(spec.OtherRole, fmt.Sprintf("it is about the %s of the suite's own mesh, and %s is none: run it without --system", row.Name, sys.Metadata.Name))
 		}
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))
@@ -85,7 +91,7 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 // leads says whether a path leads to a system's instances as it says. Who is in a mesh has a Service's
 // address resolved by its own data path, which knows of one traffic policy, Cluster.
 func leads(sys *system.System, p flow.Path) bool {
-	return !sys.Stands().Meshed || p != flow.ServiceLocal
+	return !sys.Meshed() || p != flow.ServiceLocal
 }
 
 // heldLonger is by how much a connection that is held outlasts a vendor's drain:
@@ -116,6 +122,10 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 	return p
 }
 
+// ownTimes says whether what is ended has the times of its system's file. The reference has those of
+// the behaviour, and so has the suite's app that a sidecar is put beside.
+func ownTimes(sys *system.System) bool { return !sys.Reference() && !sys.Patches() }
+
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	var rates [][2]float64 // of traffic: of what is asked for in HTTP/2, and of the rest
@@ -125,7 +135,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) || !leads(sys, p.Path) {
 			continue
 		}
-		if ends && !sys.Reference() {
+		if ends && ownTimes(sys) {
 			switch {
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
@@ -135,7 +145,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
-		if ends && !sys.Reference() && p.Op.Holds() {
+		if ends && ownTimes(sys) && p.Op.Holds() {
 			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
@@ -163,9 +173,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if !sys.Stands().Meshed {
 		t.Form, t.Waits = "", 0
 	}
-	if !sys.Reference() {
+	if ownTimes(sys) {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
+	}
+	if sys.Cluster != nil && sys.Cluster.Form != "" {
+		t.Form = sys.Cluster.Form
 	}
 	if b.Disrupt.Targets > 0 {
 		t.Replicas = max(sys.Instances, b.Disrupt.Targets)

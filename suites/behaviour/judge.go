@@ -317,6 +317,9 @@ func (r recording) doubt() string {
 	if why := r.unseen(); why != "" {
 		return why
 	}
+	if why := past(c); why != "" {
+		return why
+	}
 	if why := r.unpressed(); why != "" {
 		return why
 	}

@@ -32,6 +32,9 @@ func NewStack(tested *system.System) (Stack, error) {
 // App is the reference app: what stands behind whatever stands before backends.
 func (s Stack) App() *system.System { return s.references[system.App] }
 
+// Beside is the reference app as a vendor's sidecar is put beside it.
+func (s Stack) Beside() *system.System { return s.references[system.Sidecar] }
+
 // Tested is the system that somebody asked to test; nil: the reference.
 func (s Stack) Tested() *system.System { return s.tested }
 

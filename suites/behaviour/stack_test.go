@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -121,5 +122,54 @@ func TestStreamsAskForPages(t *testing.T) {
 	s.Asks = nil
 	if got := s.Stream(load.Profile{}, "", "127.0.0.1:80", "here").Pages; got != nil {
 		t.Errorf("of the suite's own: %v", got)
+	}
+}
+
+// The app that a vendor's sidecar is put beside has the times of the behaviour, whatever the sidecar's
+// are; the pod has the sidecar's form, and what is of another form or of the suite's mesh is skipped.
+func TestFitOfASidecar(t *testing.T) {
+	beside := func(form system.Form) *system.System {
+		return &system.System{
+			Metadata: system.Metadata{Name: "small"}, Roles: []system.Role{system.Sidecar}, Features: []spec.Feature{spec.HTTP1}, Instances: 2,
+			Drain:     system.Drain{MinDrain: system.Duration(time.Second), Timeout: system.DrainTimeout(2 * time.Second), Grace: system.Duration(3 * time.Second)},
+			Terminate: []system.Step{{Signal: "TERM"}}, Cluster: &system.Cluster{Patch: "patch.yaml", Form: form},
+		}
+	}
+	slow := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 5}
+	for name, tc := range map[string]struct {
+		form     system.Form
+		topology behaviour.Topology
+		disrupt  disrupt.Disruption
+		needs    []spec.Feature
+		want     string
+	}{
+		"of its form":               {system.Plain, behaviour.Beside, behaviour.DeleteEach, nil, ""},
+		"of any, in the other form": {system.Native, behaviour.Beside, behaviour.DeleteEach, nil, ""},
+		"of native ones":            {system.Native, behaviour.BesideLongNative, behaviour.DeleteAtLength, nil, ""},
+		"of native ones, and plain": {system.Plain, behaviour.BesideLongNative, behaviour.DeleteAtLength, nil, "it is about native sidecars"},
+		"Jobs, and plain":           {system.Plain, behaviour.BesideNative, behaviour.RunJobs, nil, ""},
+		"of apps":                   {system.Plain, behaviour.SlowDrain, behaviour.DeleteEach, nil, ""},
+		"of a grace that is short":  {system.Plain, behaviour.Exhausted, behaviour.DeleteEach, nil, ""},
+		"of a hook of the app's":    {system.Plain, behaviour.Hooked, behaviour.DeleteEach, nil, "it sets the system's own times"},
+		"of tunnels":                {system.Plain, behaviour.Beside, behaviour.DeleteEach, []spec.Feature{spec.HBONE}, "tunnels of the suite's own mesh"},
+		"of gateways":               {system.Plain, behaviour.Gated, behaviour.EndBoth, nil, "it is about a gateway"},
+	} {
+		b := behaviour.Behaviour{Topology: tc.topology, Disrupt: tc.disrupt, Needs: tc.needs, Traffic: []load.Profile{slow}}
+		got, skip := behaviour.Fit(b, beside(tc.form))
+		if (skip.Why != "") != (tc.want != "") || !strings.Contains(skip.Why, tc.want) {
+			t.Errorf("%s: %q", name, skip.Why)
+			continue
+		}
+		if skip.Why != "" {
+			continue
+		}
+		want := tc.topology
+		want.Role, want.Form = system.Sidecar, tc.form
+		if want.Replicas = max(2, tc.disrupt.Targets); tc.disrupt.Targets == 0 {
+			want.Replicas = tc.topology.Replicas
+		}
+		if got.Topology != want || !slices.Equal(got.Traffic, []load.Profile{slow}) {
+			t.Errorf("%s: %+v, want %+v; %+v", name, got.Topology, want, got.Traffic)
+		}
 	}
 }

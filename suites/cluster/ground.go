@@ -167,7 +167,7 @@ func (g *ground) open(ctx context.Context) error {
 	if g.meshed() {
 		g.tasks.Go(func() { g.census(up, false, tunnels(targets)) })
 	}
-	if len(g.called) > 0 {
+	if g.meshed() && len(g.called) > 0 {
 		g.tasks.Go(func() { g.census(targets, true, tunnels(g.called)) })
 	}
 	if err := g.findWays(ctx); err != nil {
@@ -429,8 +429,11 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		},
 		Fault: g.scenario.Fault,
 	}
-	if g.meshed() {
+	switch {
+	case g.meshed():
 		t.Sidecar = injector.SidecarName
+	case g.system.Patches():
+		t.Sidecar = g.system.Cluster.Container
 	}
 	if g.stage.cfg.Nodes != nil {
 		t.Nodes, t.Spare = g.stage.cfg.Nodes, []string{g.node}

@@ -49,14 +49,14 @@ type meshControl struct {
 }
 
 // meshed says whether the recording's pods are in the suite's mesh.
-func (g *ground) meshed() bool { return g.system.Stands().Meshed }
+func (g *ground) meshed() bool { return g.system.Meshed() }
 
 // mesh is the ID of the mesh that the recording's namespace is in; "": of none.
 func (g *ground) mesh() string {
-	switch as := g.system.Stands(); {
-	case as.Meshed:
+	switch {
+	case g.meshed():
 		return g.stage.cfg.Run
-	case as.Controls:
+	case g.system.Stands().Controls:
 		return g.scope.Namespace
 	}
 	return ""
@@ -254,10 +254,10 @@ func (g *ground) control(ctx context.Context) error {
 // client is a pod of a client's. In the mesh it has a sidecar, which leaves its control channel alone,
 // and the tunnels that it opens itself; who asks a controller that is ended has none.
 func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
-	switch as := g.system.Stands(); {
-	case as.Controls:
+	switch {
+	case g.system.Stands().Controls:
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
-	case as.Meshed:
+	case g.meshed():
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.ForClients(deploy.ControlPort, g.scenario.Fault).String())
 	}
 	return pod

@@ -384,8 +384,8 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	if skip.Why != "" || sys.OwnApp() {
 		return b, skip
 	}
-	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Before() {
-		return b, skip // it is a Deployment (system.RenderManifests)
+	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Before() || sys.Patches() {
+		return b, skip // it is a Deployment (system.RenderManifests, RenderBeside)
 	}
 	return s.ofKind(b, sys.System)
 }

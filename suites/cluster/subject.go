@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -131,7 +132,7 @@ func (g *ground) install(ctx context.Context) error {
 			return fmt.Errorf("the backends: %w", err)
 		}
 	}
-	manifests, ended, err := sys.RenderManifests(place)
+	manifests, ended, container, err := g.objects(place)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (g *ground) install(ctx context.Context) error {
 	}
 	t := g.scenario.Topology
 	what := deploy.System{
-		Component: gateName, Objects: manifests, Ended: ended, Container: sys.Cluster.Container, Scoped: scoped,
+		Component: gateName, Objects: manifests, Ended: ended, Container: container, Scoped: scoped,
 		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable, Apart: t.Apart,
 	}
 	if t.Behind {
@@ -186,6 +187,31 @@ func (g *ground) install(ctx context.Context) error {
 	g.tellSubject(made)
 	return g.scope.Install(ctx, g.stage.objects, what, made, g.stage.scoped)
 }
+
+// objects are what installs the system: which of them is the workload that is ended, and which
+// container of its pods everything is about. Of a sidecar that is the app which it is put beside.
+func (g *ground) objects(place system.Place) (all []unstructured.Unstructured, ended int, container string, err error) {
+	if !g.system.Patches() {
+		all, ended, err = g.system.RenderManifests(place)
+		return all, ended, g.system.Cluster.Container, err
+	}
+	app, own, d := g.stage.stack.Beside(), place, g.system.Drain
+	own.MinDrain, own.Timeout = d.MinDrain.D(), d.Cut()
+	if to := g.stage.cfg.Rendered; to != "" {
+		patch, err := g.system.RenderPatch(own)
+		if err == nil {
+			err = system.WriteFiles(filepath.Join(to, g.scenario.Name), map[string]string{patchFile: patch}, 0o644)
+		}
+		if err != nil {
+			return nil, 0, "", err
+		}
+	}
+	all, ended, err = g.system.RenderBeside(app, own, place)
+	return all, ended, app.Cluster.Container, err
+}
+
+// patchFile is what a sidecar added to the app's pods, where recordings keep what was filled in.
+const patchFile = "patch.yaml"
 
 // backend is the app behind the system: what is ended, or what stays.
 func (g *ground) backend() deploy.Echo {
@@ -295,6 +321,9 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	}
 	if r := g.system.Stands(); !r.Before && r.Role != system.App {
 		about["role"] = string(r.Role)
+	}
+	if g.system.Patches() {
+		about["sidecar"] = g.system.Cluster.Container
 	}
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: about})
 	t := g.scenario.Topology

@@ -325,7 +325,7 @@ func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour
 		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
 	}
 	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
-	if g.subject.Stands().Meshed {
+	if g.subject.Meshed() {
 		m := &meshed{ground: g, pods: map[string]*corev1.Pod{}, ends: map[string]map[string]discoveryv1.Endpoint{}}
 		return m, m.open(ctx)
 	}

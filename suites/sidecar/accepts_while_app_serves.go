@@ -37,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
-	Checks:     []assertions.Check{ThroughTunnels(assertions.AcceptsAfterDrain())},
+	Checks:     []assertions.Check{ThroughSidecar(assertions.AcceptsAfterDrain())},
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm},
 	Resolution: 20 * time.Millisecond,
 })

@@ -173,7 +173,8 @@ func likelySidecar(c assertions.Case, f spec.Finding) string {
 }
 
 // besideGone is when the first process that stood in the pod beside the app's was gone, where that
-// was before the app's, and its container; 0 where none was.
+// was before the app's, and its container; 0 where none was. Of a vendor's sidecar it is the one that
+// its file names: others of its containers may have been there for its drain only.
 func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) {
 	app := ""
 	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
@@ -182,7 +183,11 @@ func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) 
 		}
 	}
 	for _, e := range c.Timeline.EventsOf(timeline.ProcExit, t.UID) {
-		if is := e.Attrs["container"]; is != "" && is != app && e.At >= t.Drain.At && t.Exit.Known() && e.At < t.Exit.At {
+		is := e.Attrs["container"]
+		if own := c.Beside(); is == "" || is == app || own != "" && is != own {
+			continue
+		}
+		if e.At >= t.Drain.At && t.Exit.Known() && e.At < t.Exit.At {
 			return e.At, is
 		}
 	}

@@ -145,6 +145,18 @@ func TestLikelySidecar(t *testing.T) {
 			s.Event(after, timeline.ProcExit, scene.UID, map[string]string{"container": "proxy"})
 			s.Event(scene.Exit, timeline.ProcExit, scene.UID, map[string]string{"container": "echo"})
 		}, "The sidecar is gone before its app: the process of the container proxy"},
+		"gone, who was there for a vendor's drain": {func(s scene.Scene) {
+			refuses(s)
+			vendors(s)
+			s.Event(after, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+			s.Event(scene.Exit, timeline.ProcExit, scene.UID, map[string]string{"container": "echo"})
+		}, "The sidecar takes no connection of its app any more"},
+		"gone, a vendor's": {func(s scene.Scene) {
+			refuses(s)
+			vendors(s)
+			s.Event(after, timeline.ProcExit, scene.UID, map[string]string{"container": "proxy"})
+			s.Event(scene.Exit, timeline.ProcExit, scene.UID, map[string]string{"container": "echo"})
+		}, "The sidecar is gone before its app: the process of the container proxy"},
 		"cut": {func(s scene.Scene) {
 			calling(s, func(x *timeline.Sample) {
 				if x.Start <= scene.D && x.End > scene.D {
@@ -210,7 +222,7 @@ func TestCallsNotDrained(t *testing.T) {
 	})
 }
 
-func TestCallsThroughTunnels(t *testing.T) {
+func TestCallsThroughSidecar(t *testing.T) {
 	look := func(pod, peer, sockets string) func(scene.Scene) {
 		return func(s scene.Scene) {
 			s.Event(0, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.2.3"})
@@ -220,7 +232,7 @@ func TestCallsThroughTunnels(t *testing.T) {
 		}
 	}
 	const open = "7/established/10.1.2.3:4001"
-	check := CallsThroughTunnels(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
+	check := CallsThroughSidecar(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
 		return spec.Finding{Verdict: spec.Pass, Actual: "it was kept"}
 	}})
 	scene.Judge(t, judged(check), []scene.Row{

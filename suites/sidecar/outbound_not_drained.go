@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Beside,
 	Disrupt:    behaviour.DeleteEach,
 	Traffic:    calls,
-	Checks:     []assertions.Check{CallsThroughTunnels(CallsNotDrained())},
+	Checks:     []assertions.Check{CallsThroughSidecar(CallsNotDrained())},
 	BrokenBy:   []spec.Fault{sidecar.OutboundDrained},
 	Resolution: 60 * time.Millisecond,
 })

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Beside,
 	Disrupt:    behaviour.DeleteEach,
 	Traffic:    calls,
-	Checks:     []assertions.Check{CallsThroughTunnels(CallsServed())},
+	Checks:     []assertions.Check{CallsThroughSidecar(CallsServed())},
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst},
 	Resolution: 60 * time.Millisecond,
 })

@@ -261,7 +261,10 @@ func tell(s *system.System, rendered bool) (string, error) {
 			line("needs", "%s", s.Host.Needs)
 		}
 	}
-	if s.Cluster != nil {
+	switch {
+	case s.Patches():
+		line("beside", "the suite's own app, by %s (%s)", strings.Join(append([]string{s.Cluster.Patch}, s.Cluster.Manifests...), ", "), s.Cluster.Form)
+	case s.Cluster != nil:
 		line("cluster", "%s", strings.Join(s.Cluster.Manifests, ", "))
 	}
 	for _, h := range []struct {
@@ -286,6 +289,13 @@ func tell(s *system.System, rendered bool) (string, error) {
 		line("known", "to break %s: %s", d.Behaviour, v1alpha1.Deviation{Reason: d.Reason, Link: d.Link})
 	}
 	if rendered {
+		if s.Patches() {
+			patch, err := s.SamplePatch()
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&out, "\n--- %s\n%s", s.Cluster.Patch, patch)
+		}
 		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 			fmt.Fprintf(&out, "\n--- DIR/%s\n%s", name, p.Files[name])
 		}
@@ -293,10 +303,11 @@ func tell(s *system.System, rendered bool) (string, error) {
 	return out.String(), nil
 }
 
-// asks says what an app is asked for; "" for a gateway, which passes on what is asked of backends.
+// asks says what an app is asked for; "" for a gateway, which passes on what is asked of backends, and
+// for a sidecar, beside which the suite's own app is asked.
 func asks(s *system.System) string {
 	switch {
-	case s.Stands().Before:
+	case s.Stands().Before, s.Patches():
 		return ""
 	case s.App == nil:
 		return "in the suite's own words (load/work); any other app says which paths it is asked for, in app"

@@ -101,6 +101,19 @@ func TestSystemCheck(t *testing.T) {
 	}
 }
 
+// A sidecar is told by what it adds to the app's pods.
+func TestSystemCheckOfASidecar(t *testing.T) {
+	got, err := said(t, "check", "--render", "../../../systems/envoy-sidecar-native.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  beside    the suite's own app, by manifests/envoy-sidecar.yaml, manifests/envoy-sidecar-config.yaml (native)\n", "\n--- manifests/envoy-sidecar.yaml\n", "restartPolicy: Always"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 // A known deviation that names no rule would excuse nothing: check and run tell its line, and
 // start nothing.
 func TestSystemCheckKnowsTheCatalogue(t *testing.T) {
