@@ -261,6 +261,11 @@ const (
 	// by the peer from 1), stream, and what the row there says besides.
 	PeerSaw EventKind = "peer.saw"
 
+	// Wire: what the node's wire had of a connection of TCP between two pods that discovery has in the
+	// mesh. Attrs: what (WireDialled: its first segment; WireSaid: the first with a byte in it, told
+	// only of what is no tunnel), from, to (host:port of the segment).
+	Wire EventKind = "wire"
+
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
 	ProcExit EventKind = "proc.exit"
 	// NetGone: the witness saw the pod's interface go (T_net).
@@ -331,6 +336,12 @@ const (
 	PeerPinged    = "pinged"     // the other side asked for a sign of life
 	PeerSilent    = "silent"     // it says nothing more in the tunnel
 	PeerEnded     = "ended"      // the tunnel is over. Attrs: by (how the other side ended it; PeerItself: it did)
+)
+
+// What the node's wire had of a connection: see Wire.
+const (
+	WireDialled = "dialled"
+	WireSaid    = "said"
 )
 
 // How a peer cut or refused (PeerCut, PeerRefused), or how the other side ended a tunnel (PeerEnded).

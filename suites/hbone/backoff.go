@@ -40,7 +40,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toTurningAway},
 	Checks:     []assertions.Check{BacksOff(), ComesBack()},
-	BrokenBy:   []spec.Fault{sidecar.DialsForEach},
+	BrokenBy:   []spec.Fault{sidecar.DialsForEach, sidecar.GivesUpForGood},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -74,7 +74,8 @@ func phases(c assertions.Case, path flow.Path) []phase {
 // makes meanwhile.
 func BacksOff() assertions.Check {
 	made := assertions.Floor{Name: "connections of the app while the peer takes no tunnels", N: 200}
-	failed := assertions.Floor{Name: "dials that the peer turned away, in each of its ways", N: 1, Per: "way"}
+	failed := assertions.Floor{Name: "dials that the peer turned away, in each of its ways", N: 1, Per: "way",
+		Reason: "one that backs off dials a few times in eight seconds: that it dials at all shows that the peer was there to be dialled"}
 	return assertions.Check{
 		Name:     "dials of a peer that takes no tunnels",
 		Expected: fmt.Sprintf("one dial at most for %d of the app's connections, whether the peer resets them or tells the tunnels to go at once", dialsPer),
@@ -117,7 +118,8 @@ func BacksOff() assertions.Check {
 // ComesBack judges whether a source is there again when its peer is: one that never dials again backs
 // off too.
 func ComesBack() assertions.Check {
-	after := assertions.Floor{Name: fmt.Sprintf("connections of the app from %s after the peer takes tunnels again", comesBackWithin), N: 40}
+	after := assertions.Floor{Name: fmt.Sprintf("connections of the app from %s after the peer takes tunnels again", comesBackWithin), N: 40,
+		Reason: "what is left of the recording then: one that never dials again fails all of them"}
 	return assertions.Check{
 		Name:     "connections to a peer that takes tunnels again",
 		Expected: fmt.Sprintf("each that begins %s after that, or later, is served", comesBackWithin),

@@ -49,7 +49,8 @@ const tunnelsPer100 = 5
 // PoolsThroughGoAways judges how many tunnels a source opens to a peer that tells its tunnels to go
 // every few seconds, and takes new ones.
 func PoolsThroughGoAways() assertions.Check {
-	told := assertions.Floor{Name: "tunnels that the peer told to go", N: 5}
+	told := assertions.Floor{Name: "tunnels that the peer told to go", N: 5,
+		Reason: "one every four seconds: each is seen to be replaced by one"}
 	made := assertions.Floor{Name: "connections of the app while the peer tells its tunnels to go", N: 300}
 	return assertions.Check{
 		Name:     "tunnels to a peer that tells its tunnels to go",

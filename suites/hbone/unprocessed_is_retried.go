@@ -49,8 +49,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // them as not processed.
 func ServedThoughRefused() assertions.Check {
 	floors := map[string]assertions.Floor{
-		timeline.PeerByReset:  {Name: "CONNECTs that the peer refused by REFUSED_STREAM", N: 30},
-		timeline.PeerByGoAway: {Name: "CONNECTs that the peer refused by a GOAWAY that does not cover them", N: 30},
+		timeline.PeerByReset: {Name: "CONNECTs that the peer refused by REFUSED_STREAM", N: 30,
+			Reason: "one in five is, and what becomes of each is the same: it is no count over a window"},
+		timeline.PeerByGoAway: {Name: "CONNECTs that the peer refused by a GOAWAY that does not cover them", N: 30,
+			Reason: "as those by REFUSED_STREAM"},
 	}
 	served := assertions.Floor{Name: "connections of the app to the peer while it refuses some", N: 300}
 	return assertions.Check{

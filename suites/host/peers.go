@@ -42,6 +42,12 @@ const ownPeer = "own"
 // place of a sidecar, a server of tunnels that is none of the mesh's (load/peer). Nothing is
 // redirected there. It returns the streams.
 func (m *meshed) openPeers(ctx context.Context, ended host.Config, flows []load.Profile) ([]load.Stream, error) {
+	if len(flows) == 0 {
+		return nil, nil
+	}
+	if err := m.watchWire(); err != nil {
+		return nil, err
+	}
 	m.peers = map[flow.Path]*host.Fleet{}
 	var streams []load.Stream
 	for _, p := range flows {
