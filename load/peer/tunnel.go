@@ -137,7 +137,7 @@ func (t *tunnel) frame(f http2.Frame) error {
 	case *http2.MetaHeadersFrame:
 		return t.connect(f)
 	case *http2.DataFrame:
-		n := uint32(f.Length)
+		n := f.Length
 		if n > 0 {
 			t.write(func(fr *http2.Framer) error { return fr.WriteWindowUpdate(0, n) })
 		}
