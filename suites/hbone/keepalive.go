@@ -56,7 +56,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 const noticedWithin = 30 * time.Second
 
 // givesUp is how much longer its app may take to see that: the next connection is in another tunnel.
-const givesUp = time.Second
+const givesUp = 2 * time.Second
 
 // NoticesSilence judges when the connections of an app to a peer are served again, in whose tunnels
 // nothing is said any more, and which takes new ones; and when the tunnels were given up.
