@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // Reconciliation is what the ledger and the clients say of the same requests.
@@ -107,6 +108,8 @@ func Reconcile(tl *timeline.Timeline) Reconciliation {
 		st := get(s.ID)
 		st.sent = true
 		switch {
+		case s.Stream.Flow().Op == flow.Abandoned && !s.Failed():
+			// Its client cut it before anybody could have it whole.
 		case !s.Failed():
 			r.Answered++
 			if st.begun == 0 || st.whole == 0 {

@@ -109,3 +109,18 @@ func TestPlural(t *testing.T) {
 		}
 	}
 }
+
+// What a client cuts by design no backend has whole, and nobody misses it.
+func TestAbandonedIsNotMissed(t *testing.T) {
+	s := healthy()
+	s.stream("direct/http1/new/abandoned/1s", 20, func(x *timeline.Sample) { x.Server = "uid-b" })
+	for i, e := range s.tl.Ledger {
+		if strings.Contains(e.ID, "abandoned") {
+			s.tl.Ledger[i].Whole = false
+		}
+	}
+	r := Reconcile(&s.tl)
+	if !r.Agrees() || r.Answered >= r.Attempts {
+		t.Errorf("%d of %d answered, %d unaccounted, %d strange", r.Answered, r.Attempts, len(r.Unaccounted), len(r.Strange))
+	}
+}

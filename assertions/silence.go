@@ -46,6 +46,16 @@ func Silence(c Case, of flow.Flow, rate float64) string {
 			}
 			ends[flow.To(of, t.UID)] = until
 		}
+	case flow.PeerRefuses, flow.PeerLimits, flow.PeerTurnsAway, flow.PeerSilent, flow.PeerCuts, flow.PeerMoves, flow.PeerHears:
+		// Those who dial peers of the suite's own stay.
+		for _, s := range c.Timeline.Samples {
+			if s.Stream.Flow() == of {
+				ends[s.Stream] = end
+			}
+		}
+		if len(ends) == 0 {
+			return of.String() + ": nothing was sent"
+		}
 	default:
 		// A path with a stream for each node has as many as were ever seen.
 		for _, s := range c.Timeline.Samples {

@@ -256,6 +256,16 @@ const (
 	// id (the request's, in HTTP/1.1), stream (in HTTP/2).
 	ConnAsked EventKind = "conn.asked"
 
+	// PeerSaw: what a peer of the suite's own, which instances dial, did or saw. Subject is its
+	// path (flow.PeerRefuses). Attrs: what (one of the Peer... below), conn (the tunnel, counted
+	// by the peer from 1), stream, and what the row there says besides.
+	PeerSaw EventKind = "peer.saw"
+
+	// Wire: what the node's wire had of a connection of TCP between two pods that discovery has in the
+	// mesh. Attrs: what (WireDialled: its first segment; WireSaid: the first with a byte in it, told
+	// only of what is no tunnel), from, to (host:port of the segment).
+	Wire EventKind = "wire"
+
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
 	ProcExit EventKind = "proc.exit"
 	// NetGone: the witness saw the pod's interface go (T_net).
@@ -306,6 +316,42 @@ const (
 	// serve since its start. Attrs: served, and final (true) where it says so at its
 	// end: what is not final is "at least".
 	PressureServed EventKind = "pressure.served"
+)
+
+// What a peer of the suite's own did or saw: see PeerSaw.
+const (
+	PeerBegan     = "began"      // from now on it does what its path says
+	PeerPhase     = "phase"      // of that. Attrs: phase
+	PeerDialled   = "dialled"    // a connection of TCP came. Attrs: from (host:port)
+	PeerOpened    = "opened"     // a tunnel stands: the handshake, and the other side's preface
+	PeerSettings  = "settings"   // it said its limit. Attrs: streams
+	PeerConnect   = "connect"    // a CONNECT came
+	PeerRefused   = "refused"    // it refused one as not processed. Attrs: by (PeerByReset, PeerByGoAway)
+	PeerCut       = "cut"        // it cut a stream, or with no stream the tunnel. Attrs: by
+	PeerEndStream = "end-stream" // the other side ended its half of a stream
+	PeerReset     = "reset"      // the other side reset a stream. Attrs: code
+	PeerDone      = "done"       // a stream is over, whoever ended it
+	PeerGoAway    = "goaway"     // it told the other side to go. Attrs: last
+	PeerToldToGo  = "told-to-go" // the other side said GOAWAY
+	PeerPinged    = "pinged"     // the other side asked for a sign of life
+	PeerSilent    = "silent"     // it says nothing more in the tunnel
+	PeerEnded     = "ended"      // the tunnel is over. Attrs: by (how the other side ended it; PeerItself: it did)
+)
+
+// What the node's wire had of a connection: see Wire.
+const (
+	WireDialled = "dialled"
+	WireSaid    = "said"
+)
+
+// How a peer cut or refused (PeerCut, PeerRefused), or how the other side ended a tunnel (PeerEnded).
+const (
+	PeerByReset       = "rst-stream"
+	PeerByGoAway      = "goaway"
+	PeerByRST         = "rst"
+	PeerByFIN         = "fin"
+	PeerByCloseNotify = "close-notify"
+	PeerItself        = "itself"
 )
 
 // What came of a pod that was tried: see PodTried.

@@ -496,7 +496,7 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"version", 0, ""},
-		{"frob", 2, "gateway, pressure, "},
+		{"frob", 2, "gateway, peer, pressure, "},
 		{"echo --nonsense", 2, "unknown flag"},
 		{"echo extra --ledger " + dir, 2, "flags only"},
 		{"echo", 2, "--ledger"},

@@ -63,6 +63,16 @@ const (
 	// Outbound is what each instance dials itself while it lives: an app that stays, at the
 	// address of its Service. Who asks is the instance, and so is whose stream it is.
 	Outbound Path = "outbound"
+	// What each instance dials at a peer of the suite's own, one for each of these paths, which is in
+	// the mesh and does what is asked of meshes' peers, or what the worst of them do, from the
+	// disruption's begin on (load/peer).
+	PeerRefuses   Path = "peer-refuses"    // refuses CONNECTs as not processed
+	PeerLimits    Path = "peer-limits"     // takes few streams in a tunnel
+	PeerTurnsAway Path = "peer-turns-away" // takes no tunnels for a while
+	PeerSilent    Path = "peer-silent"     // says nothing more in the tunnels that it has
+	PeerCuts      Path = "peer-cuts"       // cuts streams and tunnels in the middle
+	PeerMoves     Path = "peer-moves"      // tells its tunnels to go, and takes new ones
+	PeerHears     Path = "peer-hears"      // does nothing of this: it hears how streams end
 	// Scout is the suite's own look at the way there, before the load: behind it in the
 	// stream's name stands that of what is looked at.
 	Scout Path = "scout"
@@ -79,7 +89,14 @@ func (p Path) PerNode() bool { return p == NodePortLocal || p == HealthPort }
 
 // PerPod says whether each instance that is ended has a stream of its own, whose target is its
 // UID.
-func (p Path) PerPod() bool { return p == Direct || p == Outbound }
+func (p Path) PerPod() bool { return p == Direct || p.Dialled() }
+
+// ToPeer says whether it leads to a peer of the suite's own.
+func (p Path) ToPeer() bool { return strings.HasPrefix(string(p), "peer-") }
+
+// Dialled says whether the instances dial it themselves: who asks is the instance, and so is whose
+// stream it is.
+func (p Path) Dialled() bool { return p == Outbound || p.ToPeer() }
 
 // Flow is traffic of one kind. It is comparable: equal flows are one.
 type Flow struct {
@@ -142,7 +159,7 @@ func span(text string) time.Duration {
 // becomes of a connection that is held is no sample. And what an app sends out itself ends with it: that its clients can see
 // a loss, only a fault of what carries it shows.
 func (f Flow) Sights() bool {
-	return f.Op != Lookup && f.Op != Check && f.Op != Vacant && !f.Op.Holds() && f.Path != Outbound
+	return f.Op != Lookup && f.Op != Check && f.Op != Vacant && !f.Op.Holds() && !f.Path.Dialled()
 }
 
 // Stream is a flow to one address: in files its name is the flow's, and "@" and the target

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // CallPeer is the app that the instances dial themselves. It stays.
@@ -23,7 +22,7 @@ const (
 
 // Calls are the flows that the instances send out themselves.
 func (s Scenario) Calls() []load.Profile {
-	return slices.DeleteFunc(slices.Clone(s.Traffic), func(p load.Profile) bool { return p.Path != flow.Outbound })
+	return slices.DeleteFunc(slices.Clone(s.Traffic), func(p load.Profile) bool { return !p.Path.Dialled() })
 }
 
 // CallsLast is how long one that was told to end them may take to have ended the last.

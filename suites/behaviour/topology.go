@@ -125,6 +125,11 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Waits: 10 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// Sourcing is an app with a sidecar, of which nothing ends: whom they dial misbehaves.
+	Sourcing = Topology{
+		Role: system.Sidecar, Form: system.Native, Replicas: 1, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 5 * time.Second, Grace: 10 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -175,6 +180,9 @@ var (
 	EveryWay = disrupt.Disruption{Kind: disrupt.EveryWay}
 	// PushNothing pushes configuration that changes nothing, thrice.
 	PushNothing = disrupt.Disruption{Kind: disrupt.Push, Times: 3}
+	// PeersMisbehave has peers of the suite's own misbehave for as long as the slowest of these takes
+	// to be seen through: one that falls silent (hbone.keepalive).
+	PeersMisbehave = disrupt.Disruption{Kind: disrupt.Peers, For: 36 * time.Second}
 	// ShutNode shuts a pod's node down.
 	ShutNode = disrupt.Disruption{Kind: disrupt.NodeShutdown, Targets: 1}
 )

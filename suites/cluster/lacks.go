@@ -38,6 +38,9 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if calls := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Outbound }); calls && !ours {
 		return behaviour.Because(spec.Uncarried, "its app writes down what becomes of what it sends out, where only a node of the suite's own keeps it: elsewhere that would go out by the way that is judged: use --stage kind")
 	}
+	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.ToPeer() }) {
+		return behaviour.Because(spec.Uncarried, "its pods dial peers of the suite's own that misbehave, which stand on a host only: use --stage host")
+	}
 	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 	if outside && !reachable {
 		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")

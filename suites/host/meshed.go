@@ -60,8 +60,9 @@ type meshed struct {
 	*ground
 	bench     *meshBench
 	namespace string
-	services  map[string]string // their IPs
-	callers   []*host.Instance  // those that were told to begin what they send out
+	services  map[string]string         // their IPs
+	callers   []*host.Instance          // those that were told to begin what they send out
+	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
 
 	pod     *host.Pod // the clients'
 	running *host.Container
@@ -383,7 +384,7 @@ func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
-		if p.Path == flow.Outbound {
+		if p.Path.Dialled() {
 			for _, i := range m.fleet.Instances() {
 				names = append(names, flow.To(p.Flow, i.UID()))
 			}
@@ -447,7 +448,7 @@ func (m *meshed) Close(ctx context.Context) error {
 	if m.pod != nil {
 		errs = append(errs, m.pod.Close())
 	}
-	errs = append(errs, m.ground.Close(ctx))
+	errs = append(errs, m.closePeers(ctx), m.ground.Close(ctx))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {

@@ -20,10 +20,33 @@ import (
 // openPeer puts up whom the instances dial, where they dial anybody, and says what they are to do, as
 // the reference app takes it. ended is what the instances are made of.
 func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error) {
-	flows := m.scenario.Calls()
+	flows, own := m.scenario.Calls(), []load.Profile(nil)
 	if len(flows) == 0 {
 		return "", nil
 	}
+	flows = slices.DeleteFunc(flows, func(p load.Profile) bool {
+		if p.Path.ToPeer() {
+			own = append(own, p)
+		}
+		return p.Path.ToPeer()
+	})
+	streams, err := m.openPeers(ctx, ended, own)
+	if err != nil {
+		return "", err
+	}
+	if len(flows) > 0 {
+		some, err := m.openStanding(ctx, ended, flows)
+		if err != nil {
+			return "", err
+		}
+		streams = append(streams, some...)
+	}
+	text, err := json.Marshal(streams)
+	return string(text), err
+}
+
+// openStanding puts up the app that stays, for the flows that go to its Service.
+func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []load.Profile) ([]load.Stream, error) {
 	peer := *m.subject.System
 	peer.Metadata.Name = behaviour.CallPeer
 	cfg := ended
@@ -33,14 +56,13 @@ func (m *meshed) openPeer(ctx context.Context, ended host.Config) (string, error
 	cfg.Place.Form, cfg.Place.Fault = system.Native, ""
 	var err error
 	if m.stands, err = host.Open(ctx, cfg); err != nil {
-		return "", fmt.Errorf("whom the instances dial: %w", err)
+		return nil, fmt.Errorf("whom the instances dial: %w", err)
 	}
 	var streams []load.Stream
 	for _, p := range flows {
 		streams = append(streams, m.stream(p, "", m.services[behaviour.CallPeer], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
 	}
-	text, err := json.Marshal(streams)
-	return string(text), err
+	return streams, nil
 }
 
 // aside takes what happens to whom the instances dial.
@@ -55,12 +77,14 @@ func (m *meshed) aside(e timeline.Event) {
 
 // beginCalls has the instances begin what they send out, and looks at their tunnels.
 func (m *meshed) beginCalls() error {
-	if m.stands == nil {
+	if len(m.scenario.Calls()) == 0 {
 		return nil
 	}
 	m.callers = m.fleet.Instances()
 	for _, i := range m.callers {
-		m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
+		if m.stands != nil {
+			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
+		}
 		if err := i.Signal(behaviour.CallsBegin); err != nil {
 			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), behaviour.CallsBegin, err)
 		}

@@ -228,7 +228,7 @@ func Lacks(b behaviour.Behaviour) string {
 		return why
 	}
 	for _, p := range b.Traffic {
-		if p.Path == flow.Outbound && row.Meshed {
+		if p.Path.Dialled() && row.Meshed {
 			continue
 		}
 		if p.Path != flow.Direct && p.Path != flow.Service && p.Path != flow.Balanced {

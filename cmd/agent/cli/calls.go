@@ -52,8 +52,8 @@ func readCalls(text, pod string) ([]load.Stream, error) {
 	}
 	for i := range streams {
 		s := &streams[i]
-		if s.Profile.Path != flow.Outbound {
-			return nil, fmt.Errorf("--calls: the path of %s is not %s", s.Name, flow.Outbound)
+		if !s.Profile.Path.Dialled() {
+			return nil, fmt.Errorf("--calls: the path of %s is none that a pod dials itself", s.Name)
 		}
 		s.Name = flow.To(s.Profile.Flow, pod)
 	}

@@ -58,7 +58,7 @@ func command(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), witnessCommand(signals, stderr), signalCommand(), workCommand(signals),
+	root.AddCommand(probeCommand(signals, stderr), pressureCommand(signals), witnessCommand(signals, stderr), signalCommand(), workCommand(signals), peerCommand(signals, stderr),
 		shutdownCommand(signals, stderr), shutdownManagerCommand(signals, stderr),
 		&cobra.Command{
 			Use: "version", Short: "Say which build this is", Args: noArgs,

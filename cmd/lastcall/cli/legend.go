@@ -27,6 +27,13 @@ var (
 		{Word: string(flow.HealthPort), Means: "from outside, at the health check port of the pod's own node"},
 		{Word: string(flow.Balanced), Means: "from outside, through a load balancer that asks the nodes, or the gateways, for their health"},
 		{Word: string(flow.Outbound), Means: "what each pod dials itself, at the address of a Service whose pods stay"},
+		{Word: string(flow.PeerRefuses), Means: "what each pod dials itself, at a peer in the mesh that refuses CONNECTs as not processed"},
+		{Word: string(flow.PeerLimits), Means: "the same, at one that takes few streams in a tunnel"},
+		{Word: string(flow.PeerTurnsAway), Means: "the same, at one that takes no tunnels for a while"},
+		{Word: string(flow.PeerSilent), Means: "the same, at one that says nothing more in the tunnels that it has"},
+		{Word: string(flow.PeerCuts), Means: "the same, at one that cuts streams and tunnels in the middle"},
+		{Word: string(flow.PeerMoves), Means: "the same, at one that tells its tunnels to go, and takes new ones"},
+		{Word: string(flow.PeerHears), Means: "the same, at one that hears how streams end"},
 		{Word: string(flow.Headless), Means: "a question to the cluster's DNS for a headless Service"},
 		{Word: string(flow.HeadlessPublishing), Means: "the same for one with publishNotReadyAddresses"},
 	}
