@@ -125,6 +125,12 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Waits: 10 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// BesideWaiting is an app with a native sidecar that accepts for a moment once it is told to go: that
+	// it was told is seen at once.
+	BesideWaiting = Topology{
+		Role: system.Sidecar, Form: system.Native, Waits: 500 * time.Millisecond, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.

@@ -207,6 +207,11 @@ func (b *meshBench) beside(pod *corev1.Pod) (out host.Beside, err error) {
 			out.Sidecar, err = b.sidecar(pod, c)
 		}
 	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == injector.SidecarName && c.Lifecycle != nil {
+			out.PreStop.Command = append(slices.Clone(b.command), c.Lifecycle.PreStop.Exec.Command[1:]...)
+		}
+	}
 	out.Name, out.Port, out.Path = injector.SidecarName, injector.HealthPort, "/readyz"
 	return out, err
 }

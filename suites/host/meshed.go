@@ -25,6 +25,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
@@ -133,6 +134,13 @@ func (m *meshed) id(account string) identity.ID {
 	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: m.namespace, ServiceAccount: account}
 }
 
+// trespass is behaviour.Trespass of the clients' pod.
+func (m *meshed) trespass(ctx context.Context, i *host.Instance, c disrupt.Control) ([]disrupt.Try, error) {
+	ip := i.Backend().Address
+	p := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}}
+	return behaviour.Trespass(ctx, m.probe.Asks, m.stream(p, i.UID(), ip, redirect.TunnelPort), ip, m.subject.Ports[c.Port], c.Path)
+}
+
 // stream is one to an address, at a port of the subject's.
 func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream {
 	s := m.scenario.Stream(p, target, net.JoinHostPort(ip, strconv.Itoa(port)), m.scenario.Name)
@@ -219,7 +227,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	if err != nil {
 		return fmt.Errorf("the clients: %w", err)
 	}
-	m.halt = m.probe.Stop
+	m.halt, m.elsewhere = m.probe.Stop, m.trespass
 	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
 	m.watch("controller", m.bench.running)
 	m.watch("sidecar of "+clientName, m.pod.Sidecar())

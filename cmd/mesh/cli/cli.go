@@ -22,7 +22,7 @@ func Run(args []string, signals <-chan os.Signal, stderr io.Writer) int {
 	root := &cobra.Command{Use: "mesh", Short: "The reference mesh of Lastcall", SilenceUsage: true, SilenceErrors: true}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(sidecarCommand(signals, stderr), leaveCommand(), waypointCommand(signals, stderr), redirectCommand(stderr), controllerCommand(signals, stderr), benchControllerCommand(signals, stderr))
+	root.AddCommand(sidecarCommand(signals, stderr), tellCommand(), waypointCommand(signals, stderr), redirectCommand(stderr), controllerCommand(signals, stderr), benchControllerCommand(signals, stderr))
 	root.SetArgs(args)
 	root.SetOut(stderr)
 	root.SetErr(stderr)

@@ -86,7 +86,7 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		view := known.View()
 		car := sidecar.New(sidecar.Config{
 			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
-			Health: ":" + strconv.Itoa(injector.HealthPort), Log: logger,
+			Health: ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
 		return component.Run(car, sidecar.ErrNeverStarted, signals, logger, func() { logger.Print("serves") })
