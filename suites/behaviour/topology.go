@@ -131,6 +131,12 @@ var (
 		Role: system.Sidecar, Form: system.Native, Waits: 500 * time.Millisecond, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
+	// BesideAtZero is an app with a native sidecar that a preStop hook has leave at zero connections. Each
+	// of its four instances has another reason to leave, or to stay.
+	BesideAtZero = Topology{
+		Role: system.Sidecar, Form: system.Native, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -163,6 +169,8 @@ var (
 	DeleteBoth = disrupt.DeleteEach(Controlling.Replicas)
 	// IntrudeOnOne tries the admin listener of one instance, and then ends it.
 	IntrudeOnOne = disrupt.Disruption{Kind: disrupt.Intrude, Targets: 1}
+	// DeleteUncounted deletes the pods of BesideAtZero one after the other, the last with its count hidden.
+	DeleteUncounted = disrupt.Disruption{Kind: disrupt.DeleteUncounted, Targets: BesideAtZero.Replicas, Serial: true}
 	// DeleteOne deletes one pod.
 	DeleteOne = disrupt.DeleteEach(1)
 	// DeleteAtLength deletes two pods whose app ends within 30 s, and looks at them for a minute more:

@@ -89,7 +89,7 @@ func (m *meshed) open(ctx context.Context) error {
 	cfg.Tells = m.subject.Reference()
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
 	t := m.scenario.Topology
-	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits = m.namespace, cmp.Or(t.Form, system.Native), t.Waits
+	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits, cfg.Place.AtZero = m.namespace, cmp.Or(t.Form, system.Native), t.Waits, t.AtZero
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
@@ -392,8 +392,10 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
 		if p.Path == flow.Outbound {
-			for _, i := range m.fleet.Instances() {
-				names = append(names, flow.To(p.Flow, i.UID()))
+			for nth, i := range m.fleet.Instances() {
+				if m.scenario.Topology.Carries(nth, p) {
+					names = append(names, flow.To(p.Flow, i.UID()))
+				}
 			}
 			continue
 		}
@@ -406,7 +408,10 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 			all = append(all, m.stream(p, "", m.services[echoName], number))
 			continue
 		}
-		for _, i := range m.fleet.Instances() {
+		for nth, i := range m.fleet.Instances() {
+			if !m.scenario.Topology.Carries(nth, p) {
+				continue
+			}
 			all = append(all, m.stream(p, i.UID(), i.Backend().Address, number))
 		}
 	}

@@ -31,7 +31,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 )
 
-func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
+func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "sidecar", Short: "The data path of one pod, which lives as long as its app", Args: cobra.NoArgs}
 	var settings, address, serverName, pod, token, namespace, account, roots string
 	var grace time.Duration
@@ -89,7 +89,14 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 			Health: ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
-		return component.Run(car, sidecar.ErrNeverStarted, signals, logger, func() { logger.Print("serves") })
+		go func() {
+			select {
+			case <-signals.Hide:
+				car.Hide()
+			case <-ctx.Done():
+			}
+		}()
+		return component.Run(car, sidecar.ErrNeverStarted, signals.End, logger, func() { logger.Print("serves") })
 	}
 	return c
 }
