@@ -4,6 +4,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,7 +60,7 @@ func (Generator) Ask(ctx context.Context, s load.Stream, path string) error {
 	}
 	resp, err := cc.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

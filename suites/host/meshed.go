@@ -64,9 +64,10 @@ type meshed struct {
 	services  map[string]string // their IPs
 	callers   []*host.Instance  // those that were told to begin what they send out
 
-	pod     *host.Pod // the clients'
-	running *host.Container
-	probe   *control.Attached
+	subscriber *host.Pod // of discovery; nil: nobody is asked
+	pod        *host.Pod // the clients'
+	running    *host.Container
+	probe      *control.Attached
 
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod                     // that there are, by UID
@@ -78,7 +79,7 @@ func (m *meshed) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.bench, err = m.stage.meshBench(ctx); err != nil {
+	if m.bench, err = m.openMesh(ctx); err != nil {
 		return err
 	}
 	m.namespace = m.scenario.Name
@@ -229,7 +230,10 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	}
 	m.halt, m.elsewhere = m.probe.Stop, m.trespass
 	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
-	m.watch("controller", m.bench.running)
+	if m.handsOver() {
+		return m.openSubscriber(dir, logs)
+	}
+	m.watch("controller", m.bench.replicas[0].running)
 	m.watch("sidecar of "+clientName, m.pod.Sidecar())
 	return nil
 }
@@ -319,6 +323,7 @@ func (m *meshed) follow(e timeline.Event) error {
 		return m.publish(service)
 	case timeline.PodGone:
 		delete(m.pods, e.Subject)
+		m.listed(pod.Name, timeline.ListedGone)
 		return m.bench.drop(fileOf(pod))
 	}
 	return nil
@@ -329,7 +334,11 @@ func (m *meshed) tell(pod *corev1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods[string(pod.UID)] = pod
-	return m.bench.put(fileOf(pod), pod)
+	if err := m.bench.put(fileOf(pod), pod); err != nil {
+		return err
+	}
+	m.listed(pod.Name, timeline.ListedThere)
+	return nil
 }
 
 // fileOf is where a pod stands.
@@ -457,14 +466,17 @@ func (m *meshed) Close(ctx context.Context) error {
 	if m.probe != nil {
 		m.probe.Detach()
 	}
-	if m.pod != nil {
-		errs = append(errs, m.pod.Close())
+	for _, pod := range []*host.Pod{m.pod, m.subscriber} {
+		errs = append(errs, pod.Close())
 	}
 	errs = append(errs, m.ground.Close(ctx))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {
 		errs = append(errs, m.bench.drop(fileOf(pod)))
+	}
+	if m.handsOver() && m.bench != nil {
+		return errors.Join(append(errs, m.bench.close())...)
 	}
 	if m.bench != nil {
 		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(behaviour.CallPeer)), m.bench.drop(m.namespace))

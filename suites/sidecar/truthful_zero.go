@@ -88,9 +88,10 @@ func TruthfulZero() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
 			soonest, served := time.Duration(0), 0
+			cases := map[zeroCase]int{}
 			for t := range y.Terminations(c) {
 				z := zeroOf(c, t)
-				y.Count(seen[z], 1)
+				cases[z]++
 				if z == nothing {
 					y.Span(t.Drain.At, t.Drain.At+goneWithin)
 					soonest = max(soonest, leavesEarly(&y, c, t))
@@ -100,6 +101,9 @@ func TruthfulZero() assertions.Check {
 				n := stays(&y, c, t, z)
 				y.Least(offered, t.Name, n)
 				served += n
+			}
+			for _, z := range zeroCases {
+				y.Count(seen[z], cases[z])
 			}
 			return y.Conclude(
 				fmt.Sprintf("with nothing in hand it was gone %s after D; the others served all of %s within %s", soonest.Round(time.Millisecond), assertions.Plural(served, "short request", "short requests"), staysFor),
