@@ -181,6 +181,9 @@ func (t Topology) Carries(nth int, p load.Profile) bool {
 	}
 }
 
+// Evenly says whether all instances have a flow of the traffic: see Carries.
+func (t Topology) Evenly(p load.Profile) bool { return t.Carries(0, p) }
+
 // row is that of the role. One that this version does not know, in a recording of another,
 // has its own word for a name.
 func (t Topology) row() system.RoleRow {

@@ -52,6 +52,12 @@ const tokensLast = 24 * time.Hour
 // controllerBudget is how long the mesh's controller may take to be ready.
 const controllerBudget = time.Minute
 
+// The times of the controllers' end: whoever watches them here does so by their streams.
+const (
+	controllerDrain   = 2 * time.Second
+	controllerUnready = time.Second
+)
+
 // meshBench is the suite's mesh on this host, which all recordings in it share: a network of
 // namespaces, and the mesh's controller in one of them. What a cluster does of it the stage does:
 // it injects into pods what the webhook does, signs their tokens as an API server does, and writes
@@ -101,7 +107,7 @@ func openBench(ctx context.Context, dir, logs string, command []string, controll
 		if n > 0 {
 			name += "-" + strconv.Itoa(n)
 		}
-		pod, err := host.OpenPod(b.network, name, dir, logs)
+		pod, err := host.OpenPod(b.network, name, filepath.Join(dir, name), logs)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +131,8 @@ func (b *meshBench) controllers() string {
 
 // begin starts controllers, with a fault or without, and waits until they serve.
 func (b *meshBench) begin(ctx context.Context, fault spec.Fault, some ...*replica) (err error) {
-	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--objects="+b.objects, "--fault="+string(fault))
+	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--objects="+b.objects, "--fault="+string(fault),
+		"--min-drain="+controllerDrain.String(), "--unready="+controllerUnready.String())
 	for _, r := range some {
 		if r.running, err = r.pod.Run(controller.Name, system.Process{Command: command, Env: []string{"GOMAXPROCS=1", "GOGC=400"}}); err != nil {
 			return err

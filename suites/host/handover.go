@@ -101,10 +101,10 @@ func (m *meshed) handOver(ctx context.Context) error {
 				return err
 			}
 		}
-		deleted := make(chan error, 1)
+		orphans := make(chan struct{}) // closed when there is no controller
 		all.Go(func() error {
 			select {
-			case <-deleted:
+			case <-orphans:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -114,7 +114,7 @@ func (m *meshed) handOver(ctx context.Context) error {
 		if err := m.end(ctx, m.bench.replicas...); err != nil {
 			return err
 		}
-		close(deleted)
+		close(orphans)
 		if err := disrupt.Pause(ctx, away); err != nil {
 			return err
 		}
