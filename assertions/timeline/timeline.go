@@ -278,6 +278,15 @@ const (
 	// proxy is over, and its listeners are closed.
 	MeshLeft EventKind = "mesh.left"
 
+	// Listed: what a mesh's discovery is to know has changed. Name is a pod's. Attrs: is
+	// (ListedThere, ListedGone). A pod is told to be gone before it is taken away.
+	Listed EventKind = "mesh.listed"
+	// Subscribed: what the suite's own client of discovery, the Subject, was told. Attrs: is, which is
+	// SubscribedOpen (a stream has begun; at: its server, known: how many resources the client has),
+	// SubscribedTold (pods and gone: the names of pods, with spaces between) or SubscribedEnd (why);
+	// and stream, its number.
+	Subscribed EventKind = "mesh.subscribed"
+
 	// Disruption: the suite did something to the system. Attrs: what, and its arguments.
 	Disruption EventKind = "disruption"
 	// Marker: the suite's own progress: steady, settled, tail. Attrs: what. On a host also
@@ -386,6 +395,16 @@ const (
 // SIGKILL ended that is none of the suite's, while the kernel counted kills for memory
 // (the attribute kills: how many of its control group, or of the machine).
 const ReasonOOMKilled = "OOMKilled"
+
+// What became of a pod (Listed), and of a stream (Subscribed).
+const (
+	ListedThere = "there"
+	ListedGone  = "gone"
+
+	SubscribedOpen = "open"
+	SubscribedTold = "told"
+	SubscribedEnd  = "end"
+)
 
 // From where an instance's controls were tried (Control).
 const (

@@ -27,7 +27,9 @@ func main() {
 		signals := make(chan os.Signal, 4)
 		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 		if os.Args[1] == system.MeshCommand {
-			os.Exit(mesh.Run(os.Args[2:], signals, os.Stderr))
+			hides := make(chan os.Signal, 1)
+			signal.Notify(hides, syscall.SIGUSR1)
+			os.Exit(mesh.Run(os.Args[2:], mesh.Signals{End: signals, Hide: hides}, os.Stderr))
 		}
 		os.Exit(agent.Run(os.Args[2:], signals, os.Stdout, os.Stderr))
 	}

@@ -18,5 +18,7 @@ func main() {
 	// handler is there before anything else is done.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	os.Exit(cli.Run(os.Args[1:], signals, os.Stderr))
+	hides := make(chan os.Signal, 1)
+	signal.Notify(hides, syscall.SIGUSR1)
+	os.Exit(cli.Run(os.Args[1:], cli.Signals{End: signals, Hide: hides}, os.Stderr))
 }

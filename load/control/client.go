@@ -214,6 +214,14 @@ func (c *Client) Dials(ctx context.Context, addr string) (refused string, err er
 	return out.Error, err
 }
 
+// Asks has the agent ask for a path once. refused says why nobody answered, "" where somebody did;
+// err is that nobody knows.
+func (c *Client) Asks(ctx context.Context, s load.Stream, path string) (refused string, err error) {
+	var out dialled
+	err = c.call(ctx, http.MethodPost, "/v1/ask", Question{Stream: s, Path: path}, &out)
+	return out.Error, err
+}
+
 // Follow hands each record of the agent's history to fn, in its order, none
 // twice and none left out, through broken connections. Times are the agent's:
 // see Offset. It returns nil when ctx ends or the agent has ended its history,

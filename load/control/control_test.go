@@ -511,6 +511,32 @@ func TestDials(t *testing.T) {
 	}
 }
 
+// Ask implements control.Asker.
+func (g *generator) Ask(_ context.Context, s load.Stream, path string) error {
+	if path != "/there" {
+		return errors.New("nobody answers " + s.Addr)
+	}
+	return nil
+}
+
+// An agent says whether anybody answers, and asks addresses alone.
+func TestAsks(t *testing.T) {
+	c := dial(t, start(t), nil)
+	at := load.Stream{Addr: "127.0.0.1:1"}
+	if refused, err := c.Asks(t.Context(), at, "/there"); refused != "" || err != nil {
+		t.Errorf("who answers: %q, %v", refused, err)
+	}
+	if refused, err := c.Asks(t.Context(), at, "/"); refused != "nobody answers 127.0.0.1:1" || err != nil {
+		t.Errorf("who does not: %q, %v", refused, err)
+	}
+	if _, err := c.Asks(t.Context(), load.Stream{Addr: "localhost:80"}, "/there"); err == nil {
+		t.Error("a name is looked up")
+	}
+	if _, err := c.Asks(t.Context(), at, "there"); err == nil {
+		t.Error("what is no path is asked for")
+	}
+}
+
 // When a load is over its CPU is told, once, before the client hears that it
 // is over.
 func TestCPUIsTold(t *testing.T) {

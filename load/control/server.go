@@ -116,7 +116,19 @@ type Knock struct {
 	Addr string `json:"addr"`
 }
 
-// dialled is what came of it: no Error, where it was accepted.
+// Question asks an agent whether anybody answers.
+type Question struct {
+	// Stream says where, and by which protocol.
+	Stream load.Stream `json:"stream"`
+	Path   string      `json:"path"`
+}
+
+// Asker asks for a path once; a Generator may be one. The error says why nobody answered.
+type Asker interface {
+	Ask(ctx context.Context, s load.Stream, path string) error
+}
+
+// dialled is what came of it: no Error, where it was accepted, or answered.
 type dialled struct {
 	Error string `json:"error,omitempty"`
 }
@@ -286,6 +298,7 @@ func (s *Server) handler() http.Handler {
 	handle("POST /v1/signal", s.signal)
 	handle("POST /v1/census", s.census)
 	handle("POST /v1/dial", dial)
+	handle("POST /v1/ask", s.ask)
 	return mux
 }
 
@@ -547,6 +560,24 @@ func dial(r *http.Request) (any, error) {
 	}
 	if err != nil {
 		return dialled{err.Error()}, nil //nolint:nilerr // what the dial met is the answer
+	}
+	return dialled{}, nil
+}
+
+func (s *Server) ask(r *http.Request) (any, error) {
+	asker, ok := s.Generator.(Asker)
+	if !ok {
+		return nil, failed(http.StatusNotImplemented, "a %s asks nobody", s.Role)
+	}
+	var q Question
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if _, err := netip.ParseAddrPort(q.Stream.Addr); err != nil || !strings.HasPrefix(q.Path, "/") {
+		return nil, failed(http.StatusBadRequest, "a question needs an IP and a port, and a path: %q, %q", q.Stream.Addr, q.Path)
+	}
+	if err := asker.Ask(r.Context(), q.Stream, q.Path); err != nil {
+		return dialled{err.Error()}, nil //nolint:nilerr // what the question met is the answer
 	}
 	return dialled{}, nil
 }

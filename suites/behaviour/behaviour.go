@@ -17,6 +17,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -158,10 +159,30 @@ type Topology struct {
 	// Waits is for how long the reference sidecar accepts from SIGTERM on, whatever its app does; 0:
 	// for as long as its app does.
 	Waits time.Duration `json:"waits,omitempty"`
+	// AtZero: the reference sidecar leaves when nothing passes through it, from its preStop hook on. Its
+	// instances differ in what there is to pass: see Carries.
+	AtZero bool `json:"atZero,omitempty"`
 	// Idle: there is nobody who stays, so that the system has times with no
 	// connection. It keeps such a topology apart from one of equal times.
 	Idle bool `json:"idle,omitempty"`
 }
+
+// Carries says whether an instance has a flow of the traffic, by its place in the order in which
+// instances are ended, from 0: all of them have, but that AtZero leaves what the app sends out to the
+// second one, and what comes in and lasts to the third.
+func (t Topology) Carries(nth int, p load.Profile) bool {
+	switch {
+	case !t.AtZero:
+		return true
+	case p.Path == flow.Outbound:
+		return nth == 1
+	default:
+		return p.Takes == 0 || nth == 2
+	}
+}
+
+// Evenly says whether all instances have a flow of the traffic: see Carries.
+func (t Topology) Evenly(p load.Profile) bool { return t.Carries(0, p) }
 
 // row is that of the role. One that this version does not know, in a recording of another,
 // has its own word for a name.

@@ -25,6 +25,11 @@ func (s Scenario) Calls() []load.Profile {
 	return slices.DeleteFunc(slices.Clone(s.Traffic), func(p load.Profile) bool { return !p.Path.Dialled() })
 }
 
+// Caller says whether an instance sends out anything, by its place in the order in which they are ended.
+func (s Scenario) Caller(nth int) bool {
+	return slices.ContainsFunc(s.Calls(), func(p load.Profile) bool { return s.Topology.Carries(nth, p) })
+}
+
 // CallsLast is how long one that was told to end them may take to have ended the last.
 func (s Scenario) CallsLast() time.Duration {
 	longest := time.Second

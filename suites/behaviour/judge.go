@@ -434,6 +434,9 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 	}
 	// A stream that was absent, or fell silent, saw nothing either.
 	for _, p := range b.Traffic {
+		if !r.meta.Scenario.Topology.Evenly(p) {
+			continue // what it has to show, the floors say
+		}
 		if why := assertions.Silence(r.scene, p.Flow, p.Rate); why != "" {
 			unseen = append(unseen, why)
 		}

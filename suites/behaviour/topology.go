@@ -130,6 +130,24 @@ var (
 		Role: system.Sidecar, Form: system.Native, Replicas: 1, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 5 * time.Second, Grace: 10 * time.Second,
 	}
+	// BesideWaiting is an app with a native sidecar that accepts for a moment once it is told to go: that
+	// it was told is seen at once.
+	BesideWaiting = Topology{
+		Role: system.Sidecar, Form: system.Native, Waits: 500 * time.Millisecond, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
+	// BesideAtZero is an app with a native sidecar that a preStop hook has leave at zero connections. Each
+	// of its four instances has another reason to leave, or to stay.
+	BesideAtZero = Topology{
+		Role: system.Sidecar, Form: system.Native, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
+	// Resuming is an app with a sidecar that is told by controllers which come and go. It accepts for
+	// longer than there is none.
+	Resuming = Topology{
+		Role: system.Sidecar, Form: system.Native, Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.
@@ -162,6 +180,10 @@ var (
 	DeleteBoth = disrupt.DeleteEach(Controlling.Replicas)
 	// IntrudeOnOne tries the admin listener of one instance, and then ends it.
 	IntrudeOnOne = disrupt.Disruption{Kind: disrupt.Intrude, Targets: 1}
+	// DeleteUncounted deletes the pods of BesideAtZero one after the other, the last with its count hidden.
+	DeleteUncounted = disrupt.Disruption{Kind: disrupt.DeleteUncounted, Targets: BesideAtZero.Replicas, Serial: true}
+	// HandOver ends the controllers of the mesh.
+	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
 	// DeleteOne deletes one pod.
 	DeleteOne = disrupt.DeleteEach(1)
 	// DeleteAtLength deletes two pods whose app ends within 30 s, and looks at them for a minute more:

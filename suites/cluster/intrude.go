@@ -16,6 +16,9 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // knockBudget bounds a request to what begins a pod's drain: it goes through the API server and
@@ -26,35 +29,47 @@ const knockBudget = 10 * time.Second
 // began would be told by then.
 const afterIntrusion = 3 * time.Second
 
-// Intrude tries each request that begins a pod's drain, or ends it. From within the pod, which a
-// port forwarding is (the kubelet dials from the pod's own loopback), it has to be there; from
-// another pod, the probe's, nothing may accept at its port; and a GET may begin nothing.
+// Intrude tries each request that begins a pod's drain, or ends it. Within the pod it is asked by a
+// port forwarding: the kubelet dials from the pod's own loopback.
 func (g *ground) Intrude(ctx context.Context, pod *corev1.Pod) error {
-	controls := g.system.Controls()
-	if len(controls) == 0 {
-		return errors.New("the system names no request that begins its drain")
-	}
-	tried := map[string]bool{}
-	for _, h := range controls {
-		number, path := g.subject.placed.Ports[h.Port], cmp.Or(h.Post, h.Get)
-		own := net.JoinHostPort("localhost", strconv.Itoa(number))
-		at := timeline.Monotonic()
-		status, err := g.knock(ctx, pod, number, path)
-		if !tried[h.Port] {
-			tried[h.Port] = true
-			// A port forwarding accepts whoever is there: an answer shows that somebody is.
-			g.tellControl(pod, at, map[string]string{"from": timeline.ControlOwn, "to": own, "port": h.Port}, err)
-			if err := g.dialFromElsewhere(ctx, pod, number, h.Port); err != nil {
-				return err
+	numbers := g.subject.placed.Ports
+	in := disrupt.Intrusion{
+		Own: func(port string) string { return net.JoinHostPort("localhost", strconv.Itoa(numbers[port])) },
+		// A port forwarding accepts whoever is there: an answer shows that somebody is.
+		Get: func(ctx context.Context, c disrupt.Control) (int, error) {
+			return g.knock(ctx, pod, numbers[c.Port], c.Path)
+		},
+		Elsewhere: func(ctx context.Context, c disrupt.Control) ([]disrupt.Try, error) {
+			if g.meshed() {
+				return g.trespass(ctx, pod, numbers[c.Port], c.Path)
 			}
-		}
-		attrs := map[string]string{"from": timeline.ControlOwn, "to": own, "port": h.Port, "method": http.MethodGet, "path": path}
-		if err == nil {
-			attrs["status"] = strconv.Itoa(status)
-		}
-		g.tellControl(pod, at, attrs, err)
+			return g.dialFromElsewhere(ctx, pod, numbers[c.Port])
+		},
+		Tell: func(at time.Duration, attrs map[string]string) {
+			g.sink.Emit(timeline.Record{Event: &timeline.Event{
+				At: at, Source: "runner", Kind: timeline.Control, Subject: string(pod.UID), Name: pod.Name, Node: pod.Spec.NodeName, Attrs: attrs,
+			}}, 0)
+		},
+		Watch: afterIntrusion,
 	}
-	return disrupt.Pause(ctx, afterIntrusion)
+	for _, h := range g.system.Controls() {
+		in.Controls = append(in.Controls, disrupt.Control{Port: h.Port, Path: cmp.Or(h.Post, h.Get)})
+	}
+	return in.Run(ctx)
+}
+
+// trespass is behaviour.Trespass of the probe's pod.
+func (g *ground) trespass(ctx context.Context, pod *corev1.Pod, number int, path string) ([]disrupt.Try, error) {
+	p := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}}
+	var out []disrupt.Try
+	for _, ip := range pod.Status.PodIPs {
+		some, err := behaviour.Trespass(ctx, g.probe.Asks, g.stream(p, string(pod.UID), g.at(ip.IP, p.Protocol)), ip.IP, number, path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, some...)
+	}
+	return out, nil
 }
 
 // knock asks for a path within a pod, by GET.
@@ -77,29 +92,20 @@ func (g *ground) knock(ctx context.Context, pod *corev1.Pod, port int, path stri
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// dialFromElsewhere tells whether a pod's port accepts at the pod's own addresses, which all other
+// dialFromElsewhere says whether a pod's port accepts at the pod's own addresses, which all other
 // pods reach: the one that tries is the probe's.
-func (g *ground) dialFromElsewhere(ctx context.Context, pod *corev1.Pod, number int, port string) error {
+func (g *ground) dialFromElsewhere(ctx context.Context, pod *corev1.Pod, number int) ([]disrupt.Try, error) {
+	var out []disrupt.Try
 	for _, ip := range pod.Status.PodIPs {
-		to := net.JoinHostPort(ip.IP, strconv.Itoa(number))
-		at := timeline.Monotonic()
-		refused, err := g.probe.Dials(ctx, to)
+		t := disrupt.Try{At: timeline.Monotonic(), To: net.JoinHostPort(ip.IP, strconv.Itoa(number))}
+		refused, err := g.probe.Dials(ctx, t.To)
 		if err != nil {
-			return fmt.Errorf("dialling %s from another pod: %w", to, err)
+			return nil, fmt.Errorf("dialling %s from another pod: %w", t.To, err)
 		}
 		if refused != "" {
-			err = errors.New(refused)
+			t.Err = errors.New(refused)
 		}
-		g.tellControl(pod, at, map[string]string{"from": timeline.ControlElsewhere, "to": to, "port": port}, err)
+		out = append(out, t)
 	}
-	return nil
-}
-
-func (g *ground) tellControl(pod *corev1.Pod, at time.Duration, attrs map[string]string, err error) {
-	if err != nil {
-		attrs["error"] = err.Error()
-	}
-	g.sink.Emit(timeline.Record{Event: &timeline.Event{
-		At: at, Source: "runner", Kind: timeline.Control, Subject: string(pod.UID), Name: pod.Name, Node: pod.Spec.NodeName, Attrs: attrs,
-	}}, 0)
+	return out, nil
 }

@@ -52,6 +52,8 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	t := b.Topology
 	switch {
+	case b.Disrupt.Kind == disrupt.HandOver:
+		return disrupt.NoHandOver
 	case sys == nil && t.Role == "":
 		return ""
 	case sys == nil && !ours:

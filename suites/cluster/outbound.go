@@ -54,7 +54,10 @@ func (g *ground) callPeer(ctx context.Context) (string, error) {
 // outbound are the streams of a flow that the instances have.
 func (g *ground) outbound(p load.Profile) []load.Stream {
 	var out []load.Stream
-	for _, t := range g.targets {
+	for nth, t := range g.targets {
+		if !g.scenario.Topology.Carries(nth, p) {
+			continue
+		}
 		out = append(out, load.Stream{Name: flow.To(p.Flow, t.UID), Profile: p})
 	}
 	return out
@@ -66,7 +69,10 @@ func (g *ground) tellCallers(ctx context.Context, signal string) error {
 	if len(g.called) == 0 {
 		return nil
 	}
-	for _, t := range g.targets {
+	for nth, t := range g.targets {
+		if !g.scenario.Caller(nth) {
+			continue
+		}
 		w := g.stage.backstage[t.Node]
 		if w == nil {
 			return fmt.Errorf("no witness on node %s can have %s begin what it sends out", t.Node, t.Name)

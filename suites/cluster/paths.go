@@ -115,8 +115,10 @@ func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 	_, port := g.subject.port(p.Protocol)
 	switch p.Path {
 	case flow.Direct:
-		for _, t := range g.targets {
-			add(t.UID, t.IP, port)
+		for nth, t := range g.targets {
+			if g.scenario.Topology.Carries(nth, p) {
+				add(t.UID, t.IP, port)
+			}
 		}
 	case flow.Outbound:
 		out = g.outbound(p)

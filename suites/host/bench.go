@@ -33,6 +33,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The names of what stands on the bench beside the recordings.
@@ -51,6 +52,12 @@ const tokensLast = 24 * time.Hour
 // controllerBudget is how long the mesh's controller may take to be ready.
 const controllerBudget = time.Minute
 
+// The times of the controllers' end: whoever watches them here does so by their streams.
+const (
+	controllerDrain   = 2 * time.Second
+	controllerUnready = time.Second
+)
+
 // meshBench is the suite's mesh on this host, which all recordings in it share: a network of
 // namespaces, and the mesh's controller in one of them. What a cluster does of it the stage does:
 // it injects into pods what the webhook does, signs their tokens as an API server does, and writes
@@ -63,15 +70,20 @@ type meshBench struct {
 	tokens  ed25519.PrivateKey
 	inject  injector.Injector
 
-	pod     *host.Pod // the controller's
+	keys     string // the folder of the CA's
+	replicas []*replica
+}
+
+// replica is one of the mesh's controllers.
+type replica struct {
+	pod     *host.Pod
 	running *host.Container
 }
 
-// openBench puts the controller up. dir is for what it needs, logs for what it writes.
-func openBench(ctx context.Context, dir, logs string, command []string) (_ *meshBench, err error) {
-	b := &meshBench{objects: filepath.Join(dir, "objects"), command: command}
-	keys := filepath.Join(dir, "keys")
-	for _, d := range []string{b.objects, keys, logs} {
+// openBench puts so many controllers up. dir is for what they need, logs for what they write.
+func openBench(ctx context.Context, dir, logs string, command []string, controllers int) (_ *meshBench, err error) {
+	b := &meshBench{objects: filepath.Join(dir, "objects"), keys: filepath.Join(dir, "keys"), command: command}
+	for _, d := range []string{b.objects, b.keys, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("a folder for the mesh: %w", err)
 		}
@@ -79,7 +91,7 @@ func openBench(ctx context.Context, dir, logs string, command []string) (_ *mesh
 	if b.ca, err = pki.New("lastcall mesh " + meshID); err != nil {
 		return nil, err
 	}
-	if err := b.writeKeys(keys); err != nil {
+	if err := b.writeKeys(b.keys); err != nil {
 		return nil, err
 	}
 	if b.network, err = bench.New(); err != nil {
@@ -90,30 +102,58 @@ func openBench(ctx context.Context, dir, logs string, command []string) (_ *mesh
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.pod, err = host.OpenPod(b.network, "controller", dir, logs); err != nil {
-		return nil, err
+	for n := range controllers {
+		name := controller.Name
+		if n > 0 {
+			name += "-" + strconv.Itoa(n)
+		}
+		pod, err := host.OpenPod(b.network, name, filepath.Join(dir, name), logs)
+		if err != nil {
+			return nil, err
+		}
+		b.replicas = append(b.replicas, &replica{pod: pod})
 	}
 	b.inject = injector.Injector{
-		Mesh: meshID, Image: "none", Pull: corev1.PullNever, Controller: b.pod.Address(),
+		Mesh: meshID, Image: "none", Pull: corev1.PullNever, Controller: b.controllers(),
 		ServerName: controller.ServerName(meshNamespace), Roots: b.ca.PEM,
 	}
-	if b.running, err = b.pod.Run(controller.Name, system.Process{
-		Command: append(slices.Clone(command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+keys, "--objects="+b.objects),
-		Env:     []string{"GOMAXPROCS=1", "GOGC=400"},
-	}); err != nil {
-		return nil, err
-	}
-	return b, b.awaitController(ctx)
+	return b, b.begin(ctx, "", b.replicas...)
 }
 
-func (b *meshBench) awaitController(ctx context.Context) error {
+// controllers are the controllers' addresses, as the mesh's programs take them.
+func (b *meshBench) controllers() string {
+	out := make([]string, len(b.replicas))
+	for i, r := range b.replicas {
+		out[i] = r.pod.Address()
+	}
+	return strings.Join(out, ",")
+}
+
+// begin starts controllers, with a fault or without, and waits until they serve.
+func (b *meshBench) begin(ctx context.Context, fault spec.Fault, some ...*replica) (err error) {
+	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--objects="+b.objects, "--fault="+string(fault),
+		"--min-drain="+controllerDrain.String(), "--unready="+controllerUnready.String())
+	for _, r := range some {
+		if r.running, err = r.pod.Run(controller.Name, system.Process{Command: command, Env: []string{"GOMAXPROCS=1", "GOGC=400"}}); err != nil {
+			return err
+		}
+	}
+	for _, r := range some {
+		if err := b.awaitController(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *meshBench) awaitController(ctx context.Context, r *replica) error {
 	client := host.Client(b.network)
 	defer client.CloseIdleConnections()
-	ready := "http://" + net.JoinHostPort(b.pod.Address(), strconv.Itoa(controller.HealthPort)) + "/readyz"
+	ready := "http://" + net.JoinHostPort(r.pod.Address(), strconv.Itoa(controller.HealthPort)) + "/readyz"
 	return disrupt.Await(ctx, controllerBudget, "the mesh's controller", func(ctx context.Context) (bool, string, error) {
 		select {
-		case <-b.running.Done():
-			return false, "", disrupt.Final(b.running.Ended())
+		case <-r.running.Done():
+			return false, "", disrupt.Final(r.running.Ended())
 		default:
 			return true, "", health.Look(ctx, client, ready)
 		}
@@ -207,6 +247,11 @@ func (b *meshBench) beside(pod *corev1.Pod) (out host.Beside, err error) {
 			out.Sidecar, err = b.sidecar(pod, c)
 		}
 	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == injector.SidecarName && c.Lifecycle != nil {
+			out.PreStop.Command = append(slices.Clone(b.command), c.Lifecycle.PreStop.Exec.Command[1:]...)
+		}
+	}
 	out.Name, out.Port, out.Path = injector.SidecarName, injector.HealthPort, "/readyz"
 	return out, err
 }
@@ -259,11 +304,11 @@ func downward(pod *corev1.Pod, path string) string {
 	}
 }
 
-// close ends the controller, and lets go of the network.
+// close ends the controllers, and lets go of the network.
 func (b *meshBench) close() error {
-	var err error
-	if b.pod != nil {
-		err = b.pod.Close()
+	var errs []error
+	for _, r := range b.replicas {
+		errs = append(errs, r.pod.Close())
 	}
-	return errors.Join(err, b.network.Close())
+	return errors.Join(append(errs, b.network.Close())...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/balancer"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -64,7 +65,9 @@ type ground struct {
 	flows  *load.Flows
 	direct behaviour.Targets
 	halt   func(ctx context.Context, names ...flow.Stream) error // ends streams; nil: there are none yet
-	press  *host.Pressure                                        // closed-loop load beside the flows; nil: none
+	// elsewhere is the disrupter's; nil: its own.
+	elsewhere func(context.Context, *host.Instance, disrupt.Control) ([]disrupt.Try, error)
+	press     *host.Pressure // closed-loop load beside the flows; nil: none
 
 	mu sync.Mutex
 	lb *balancer.Balancer // nil where no traffic goes through one
@@ -388,7 +391,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	budget := g.scenario.Topology.Grace + 5*time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("not within %s", budget))
 	defer cancel()
-	x := host.Disrupter{Fleet: g.fleet, MinReady: g.scenario.Topology.MinReady, Fault: g.scenario.Fault}
+	x := host.Disrupter{Fleet: g.fleet, MinReady: g.scenario.Topology.MinReady, Fault: g.scenario.Fault, Elsewhere: g.elsewhere}
 	return x.Run(ctx, g.scenario.Disrupt)
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
@@ -64,9 +65,10 @@ type meshed struct {
 	callers   []*host.Instance          // those that were told to begin what they send out
 	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
 
-	pod     *host.Pod // the clients'
-	running *host.Container
-	probe   *control.Attached
+	subscriber *host.Pod // of discovery; nil: nobody is asked
+	pod        *host.Pod // the clients'
+	running    *host.Container
+	probe      *control.Attached
 
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod                     // that there are, by UID
@@ -78,7 +80,7 @@ func (m *meshed) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.bench, err = m.stage.meshBench(ctx); err != nil {
+	if m.bench, err = m.openMesh(ctx); err != nil {
 		return err
 	}
 	m.namespace = m.scenario.Name
@@ -89,7 +91,7 @@ func (m *meshed) open(ctx context.Context) error {
 	cfg.Tells = m.subject.Reference()
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
 	t := m.scenario.Topology
-	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits = m.namespace, cmp.Or(t.Form, system.Native), t.Waits
+	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits, cfg.Place.AtZero = m.namespace, cmp.Or(t.Form, system.Native), t.Waits, t.AtZero
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
@@ -132,6 +134,13 @@ func (m *meshed) identify() error {
 // id is the identity of a service account in the recording's namespace.
 func (m *meshed) id(account string) identity.ID {
 	return identity.ID{TrustDomain: identity.TrustDomain, Namespace: m.namespace, ServiceAccount: account}
+}
+
+// trespass is behaviour.Trespass of the clients' pod.
+func (m *meshed) trespass(ctx context.Context, i *host.Instance, c disrupt.Control) ([]disrupt.Try, error) {
+	ip := i.Backend().Address
+	p := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}}
+	return behaviour.Trespass(ctx, m.probe.Asks, m.stream(p, i.UID(), ip, redirect.TunnelPort), ip, m.subject.Ports[c.Port], c.Path)
 }
 
 // stream is one to an address, at a port of the subject's.
@@ -220,9 +229,12 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	if err != nil {
 		return fmt.Errorf("the clients: %w", err)
 	}
-	m.halt = m.probe.Stop
+	m.halt, m.elsewhere = m.probe.Stop, m.trespass
 	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
-	m.watch("controller", m.bench.running)
+	if m.handsOver() {
+		return m.openSubscriber(dir, logs)
+	}
+	m.watch("controller", m.bench.replicas[0].running)
 	m.watch("sidecar of "+clientName, m.pod.Sidecar())
 	return nil
 }
@@ -312,6 +324,7 @@ func (m *meshed) follow(e timeline.Event) error {
 		return m.publish(service)
 	case timeline.PodGone:
 		delete(m.pods, e.Subject)
+		m.listed(pod.Name, timeline.ListedGone)
 		return m.bench.drop(fileOf(pod))
 	}
 	return nil
@@ -322,7 +335,11 @@ func (m *meshed) tell(pod *corev1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods[string(pod.UID)] = pod
-	return m.bench.put(fileOf(pod), pod)
+	if err := m.bench.put(fileOf(pod), pod); err != nil {
+		return err
+	}
+	m.listed(pod.Name, timeline.ListedThere)
+	return nil
 }
 
 // fileOf is where a pod stands.
@@ -385,8 +402,10 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
 		if p.Path.Dialled() {
-			for _, i := range m.fleet.Instances() {
-				names = append(names, flow.To(p.Flow, i.UID()))
+			for nth, i := range m.fleet.Instances() {
+				if m.scenario.Topology.Carries(nth, p) {
+					names = append(names, flow.To(p.Flow, i.UID()))
+				}
 			}
 			continue
 		}
@@ -399,7 +418,10 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 			all = append(all, m.stream(p, "", m.services[echoName], number))
 			continue
 		}
-		for _, i := range m.fleet.Instances() {
+		for nth, i := range m.fleet.Instances() {
+			if !m.scenario.Topology.Carries(nth, p) {
+				continue
+			}
 			all = append(all, m.stream(p, i.UID(), i.Backend().Address, number))
 		}
 	}
@@ -427,6 +449,18 @@ func (m *meshed) startPressure(ctx context.Context) error {
 	})
 }
 
+// Disrupt does what the scenario says.
+func (m *meshed) Disrupt(ctx context.Context) error {
+	switch m.scenario.Disrupt.Kind {
+	case disrupt.Peers:
+		return m.misbehave(ctx)
+	case disrupt.HandOver:
+		return m.handOver(ctx)
+	default:
+		return m.ground.Disrupt(ctx)
+	}
+}
+
 // Stop ends the load and waits for what is in flight, and for the clients' history.
 func (m *meshed) Stop(ctx context.Context) error {
 	if err := errors.Join(m.probe.StopPressure(ctx, ""), m.probe.Stop(ctx), m.endCalls(ctx)); err != nil {
@@ -445,14 +479,17 @@ func (m *meshed) Close(ctx context.Context) error {
 	if m.probe != nil {
 		m.probe.Detach()
 	}
-	if m.pod != nil {
-		errs = append(errs, m.pod.Close())
+	for _, pod := range []*host.Pod{m.pod, m.subscriber} {
+		errs = append(errs, pod.Close())
 	}
 	errs = append(errs, m.closePeers(ctx), m.ground.Close(ctx))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {
 		errs = append(errs, m.bench.drop(fileOf(pod)))
+	}
+	if m.handsOver() && m.bench != nil {
+		return errors.Join(append(errs, m.bench.close())...)
 	}
 	if m.bench != nil {
 		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(behaviour.CallPeer)), m.bench.drop(m.namespace))

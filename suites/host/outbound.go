@@ -53,7 +53,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(behaviour.CallPeer)}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
-	cfg.Place.Form, cfg.Place.Fault = system.Native, ""
+	cfg.Place.Form, cfg.Place.Fault, cfg.Place.AtZero = system.Native, "", false
 	var err error
 	if m.stands, err = host.Open(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("whom the instances dial: %w", err)
@@ -80,7 +80,12 @@ func (m *meshed) beginCalls() error {
 	if len(m.scenario.Calls()) == 0 {
 		return nil
 	}
-	m.callers = m.fleet.Instances()
+	m.callers = nil
+	for nth, i := range m.fleet.Instances() {
+		if m.scenario.Caller(nth) {
+			m.callers = append(m.callers, i)
+		}
+	}
 	for _, i := range m.callers {
 		if m.stands != nil {
 			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })

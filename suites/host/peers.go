@@ -117,17 +117,13 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error
 	}, nil
 }
 
-// Disrupt does what the scenario says. Peers of the suite's own are told to misbehave.
-func (m *meshed) Disrupt(ctx context.Context) error {
-	d := m.scenario.Disrupt
-	if d.Kind != disrupt.Peers {
-		return m.ground.Disrupt(ctx)
-	}
+// misbehave has the peers of the suite's own do so.
+func (m *meshed) misbehave(ctx context.Context) error {
 	err := disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Peers)}, func() error { return m.beginPeers(ctx) })
 	if err != nil {
 		return err
 	}
-	return disrupt.Pause(ctx, d.For)
+	return disrupt.Pause(ctx, m.scenario.Disrupt.For)
 }
 
 // beginPeersWithin is how long it may take until all peers misbehave.

@@ -339,7 +339,7 @@ func (s *Stage) meshBench(ctx context.Context) (*meshBench, error) {
 	if s.bench != nil {
 		return s.bench, nil
 	}
-	b, err := openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), s.cfg.Mesh)
+	b, err := openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), s.cfg.Mesh, 1)
 	if err == nil {
 		s.bench = b
 	}

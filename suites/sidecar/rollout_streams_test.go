@@ -33,8 +33,12 @@ func TestStreamsLast(t *testing.T) {
 	}
 	scene.Judge(t, judged(StreamsLast()), []scene.Row{
 		{Name: "all whole", Build: streams(160, nil), Want: spec.Pass},
-		{Name: "one cut visibly", Build: streams(160, func(s *timeline.Sample) { s.End, s.Outcome, s.Phase = scene.D+time.Second, timeline.Reset, timeline.PhaseBody }), Want: spec.Fail},
-		{Name: "one cut like an end", Build: streams(160, func(s *timeline.Sample) { s.End, s.Outcome, s.Phase = scene.D+time.Second, timeline.Truncated, timeline.PhaseBody }), Want: spec.Fail},
+		{Name: "one cut visibly", Build: streams(160, func(s *timeline.Sample) {
+			s.End, s.Outcome, s.Phase = scene.D+time.Second, timeline.Reset, timeline.PhaseBody
+		}), Want: spec.Fail},
+		{Name: "one cut like an end", Build: streams(160, func(s *timeline.Sample) {
+			s.End, s.Outcome, s.Phase = scene.D+time.Second, timeline.Truncated, timeline.PhaseBody
+		}), Want: spec.Fail},
 		{Name: "too few", Build: streams(20, nil), Want: spec.Inconclusive},
 	})
 }

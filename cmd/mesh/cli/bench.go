@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/cmd/component"
+	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 )
 
@@ -29,18 +30,22 @@ const (
 func benchControllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "bench-controller", Short: "The control plane where there is no cluster: CA and discovery", Args: cobra.NoArgs}
 	var cfg controller.Config
-	var keys, objects string
+	var keys, objects, fault string
 	f := c.Flags()
 	f.StringVar(&cfg.Injector.Mesh, "mesh", "", "ID of the mesh: the value of the namespaces' label lastcall.dev/mesh")
 	f.StringVar(&cfg.Namespace, "namespace", "", "its own namespace, which is part of the name in its certificate")
 	f.StringVar(&keys, "keys", "", fmt.Sprintf("folder with %s and %s of the CA, and %s, by which it checks tokens", caCertFile, caKeyFile, tokenKeyFile))
 	f.StringVar(&objects, "objects", "", "folder with the namespaces, pods, Services and EndpointSlices that there are, in YAML")
+	f.StringVar(&fault, "fault", "", "break it on purpose")
 	drainTimes(f, &cfg.Drain)
 	c.RunE = func(*cobra.Command, []string) error {
 		if cfg.Injector.Mesh == "" || cfg.Namespace == "" || keys == "" || objects == "" {
 			return usage("--mesh, --namespace, --keys and --objects are needed")
 		}
 		var err error
+		if cfg.Fault, err = fixtures.Find(controller.Faults(), fault); err != nil {
+			return usageError{err}
+		}
 		if cfg.Bench, err = benchOf(keys, objects); err != nil {
 			return err
 		}

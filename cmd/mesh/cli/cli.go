@@ -17,12 +17,19 @@ type usageError struct{ error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Run is the whole program, and returns its exit code. signals brings SIGTERM and SIGINT.
-func Run(args []string, signals <-chan os.Signal, stderr io.Writer) int {
+// Signals are what main takes.
+type Signals struct {
+	// End brings SIGTERM and SIGINT; Hide brings SIGUSR1, at which a sidecar can't tell any more what
+	// passes through it.
+	End, Hide <-chan os.Signal
+}
+
+// Run is the whole program, and returns its exit code.
+func Run(args []string, signals Signals, stderr io.Writer) int {
 	root := &cobra.Command{Use: "mesh", Short: "The reference mesh of Lastcall", SilenceUsage: true, SilenceErrors: true}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(sidecarCommand(signals, stderr), leaveCommand(), waypointCommand(signals, stderr), redirectCommand(stderr), controllerCommand(signals, stderr), benchControllerCommand(signals, stderr))
+	root.AddCommand(sidecarCommand(signals, stderr), tellCommand(), subscribeCommand(signals.End, stderr), waypointCommand(signals.End, stderr), redirectCommand(stderr), controllerCommand(signals.End, stderr), benchControllerCommand(signals.End, stderr))
 	root.SetArgs(args)
 	root.SetOut(stderr)
 	root.SetErr(stderr)

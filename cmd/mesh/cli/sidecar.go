@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -31,13 +33,13 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 )
 
-func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
+func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "sidecar", Short: "The data path of one pod, which lives as long as its app", Args: cobra.NoArgs}
 	var settings, address, serverName, pod, token, namespace, account, roots string
 	var grace time.Duration
 	f := c.Flags()
 	f.StringVar(&settings, "settings", "{}", "how it stands in its pod, and when it leaves (sidecar.Settings, in YAML)")
-	f.StringVar(&address, "controller", "", "IP of the mesh's controller")
+	f.StringVar(&address, "controller", "", "IPs of the mesh's controllers, each of which will do: IP,IP")
 	f.StringVar(&serverName, "server-name", "", "name of the controller in its certificate")
 	f.StringVar(&token, "token", "", "file of the service account token that the CA is shown")
 	f.StringVar(&pod, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of the pod; or LASTCALL_POD_NAME")
@@ -54,18 +56,27 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		if !pool.AppendCertsFromPEM([]byte(roots)) {
 			return usage("--roots: no certificate in PEM")
 		}
-		if _, err := netip.ParseAddr(address); err != nil {
-			return usage("--controller: %w", err)
+		all, err := servers(address)
+		if err != nil {
+			return err
 		}
 		logger := log.New(stderr, "sidecar: ", log.LstdFlags|log.Lmicroseconds)
-		to := net.JoinHostPort(address, strconv.Itoa(controller.GRPCPort))
 		dial := []grpc.DialOption{
 			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: serverName})),
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-				return redirect.Dialer(redirect.Mark, netip.Addr{}).DialContext(ctx, "tcp", addr)
-			}),
+			grpc.WithContextDialer(dialController),
 		}
-		conn, err := grpc.NewClient("passthrough:///"+to, dial...)
+		// For the CA any will do: the next one is dialled where one does not answer.
+		conn, err := grpc.NewClient("passthrough:///"+all[0], append(dial, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var errs []error
+			for _, to := range all {
+				c, err := dialController(ctx, to)
+				if err == nil {
+					return c, nil
+				}
+				errs = append(errs, err)
+			}
+			return nil, errors.Join(errs...)
+		}))...)
 		if err != nil {
 			return err
 		}
@@ -75,7 +86,7 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 			Issuer: issuer.Client{Conn: conn, Token: token}, Roots: []byte(roots), Log: logger,
 		}
 		known, err := discovery.NewClient(discovery.ClientConfig{
-			Addresses: []string{to}, Node: &corev3.Node{Id: pod + "." + namespace}, Dial: dial, Log: logger,
+			Addresses: all, Node: &corev3.Node{Id: pod + "." + namespace}, Dial: dial, Log: logger,
 		})
 		if err != nil {
 			return err
@@ -86,12 +97,36 @@ func sidecarCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command {
 		view := known.View()
 		car := sidecar.New(sidecar.Config{
 			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
-			Health: ":" + strconv.Itoa(injector.HealthPort), Log: logger,
+			Health: ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
-		return component.Run(car, sidecar.ErrNeverStarted, signals, logger, func() { logger.Print("serves") })
+		go func() {
+			select {
+			case <-signals.Hide:
+				car.Hide()
+			case <-ctx.Done():
+			}
+		}()
+		return component.Run(car, sidecar.ErrNeverStarted, signals.End, logger, func() { logger.Print("serves") })
 	}
 	return c
+}
+
+// servers are the controllers' addresses, as a flag has their IPs.
+func servers(ips string) ([]string, error) {
+	var out []string
+	for ip := range strings.SplitSeq(ips, ",") {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil, usage("--controller: %w", err)
+		}
+		out = append(out, net.JoinHostPort(ip, strconv.Itoa(controller.GRPCPort)))
+	}
+	return out, nil
+}
+
+// dialController dials one as the sidecar itself, past the pod's own rules.
+func dialController(ctx context.Context, to string) (net.Conn, error) {
+	return redirect.Dialer(redirect.Mark, netip.Addr{}).DialContext(ctx, "tcp", to)
 }
 
 // resolver is what discovery says of a destination.
