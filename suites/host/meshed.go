@@ -160,18 +160,12 @@ func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) 
 }
 
 func (m *meshed) admitted(service string, place system.Place) (host.Beside, error) {
-	in := m.subject.InPod(place)
-	in.Image = "none"
-	all, ended, err := m.subject.RenderManifests(in)
+	template, err := m.template(place)
 	if err != nil {
 		return host.Beside{}, err
 	}
-	var made appsv1.Deployment
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[ended].Object, &made); err != nil {
-		return host.Beside{}, fmt.Errorf("%s is no Deployment: %w", all[ended].GetName(), err)
-	}
-	made.Spec.Template.Labels[appLabel] = service
-	pod, err := m.bench.admit(m.namespace, place.Name, place.UID, place.Address, made.Spec.Template)
+	template.Labels[appLabel] = service
+	pod, err := m.bench.admit(m.namespace, place.Name, place.UID, place.Address, template)
 	if err != nil {
 		return host.Beside{}, err
 	}
@@ -179,6 +173,21 @@ func (m *meshed) admitted(service string, place system.Place) (host.Beside, erro
 		return host.Beside{}, err
 	}
 	return m.bench.beside(pod)
+}
+
+// template is what the subject's manifest says of the pod of an instance, as one of the mesh's.
+func (m *meshed) template(place system.Place) (corev1.PodTemplateSpec, error) {
+	in := m.subject.InPod(place)
+	in.Image, in.Mesh = "none", meshID
+	all, ended, err := m.subject.RenderManifests(in)
+	if err != nil {
+		return corev1.PodTemplateSpec{}, err
+	}
+	var made appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(all[ended].Object, &made); err != nil {
+		return corev1.PodTemplateSpec{}, fmt.Errorf("%s is no Deployment: %w", all[ended].GetName(), err)
+	}
+	return made.Spec.Template, nil
 }
 
 // openClient puts the clients up: a probe, whose sidecar leaves its control channel alone, and the

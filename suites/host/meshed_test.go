@@ -15,6 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -22,6 +23,29 @@ import (
 	_ "github.com/lastcall-dev/lastcall/suites/all" // a recording is of some behaviour
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
+
+// What a recording wants of its sidecars gets into their pods: form, times and fault.
+func TestTemplate(t *testing.T) {
+	stack, err := behaviour.NewStack(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meshed{ground: &ground{subject: stack.Subject(behaviour.Tunnelled)}}
+	made, err := m.template(system.Place{
+		Name: "a", UID: "a", Address: "198.18.0.2", MinDrain: time.Second, Unready: time.Second, Timeout: 9 * time.Second, Grace: 20 * time.Second,
+		Form: system.Plain, Waits: 7 * time.Second, Fault: string(sidecar.TunnelsUntold),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sidecar.Parse(made.Annotations[injector.SettingsAnnotation])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Form != system.Plain || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != sidecar.TunnelsUntold {
+		t.Errorf("%v", got)
+	}
+}
 
 // program builds one of the suite's.
 func program(t *testing.T, name string) []string {
