@@ -51,6 +51,8 @@ func unfit(b Behaviour, sys *system.System) string {
 	case sys.Cluster != nil && t.Form == system.Native && sys.Cluster.Form == system.Plain && b.Disrupt.Kind != disrupt.Jobs:
 		// What a Job does is asked of each form.
 		return fmt.Sprintf("it is about native sidecars, and %s is a plain one by its cluster.form: write a second file with form: native, if it has that one too", sys.Metadata.Name)
+	case t.AtZero && sys.Patches():
+		return "it has the sidecar leave at zero connections, as the suite's own takes it from it: run it without --system"
 	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
