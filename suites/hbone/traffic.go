@@ -9,12 +9,14 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
-// The flows through tunnels of our own client's, which it dials at each instance.
+// The flows through tunnels of our own client's, which it dials at each instance. Of who says nothing of
+// when its app accepts no more the new connections within P are judged: 90 of each kind, at the rates
+// and the P that are here.
 var (
 	// opened are tunnels for one connection each.
-	opened = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 20}
+	opened = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 30}
 	// used are tunnels that are kept, and carry one short connection after the other.
-	used = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 20}
+	used = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 30}
 	// streaming are tunnels with a connection that lasts: what is begun last before the app accepts no
 	// more is in the middle of its answer when the sidecar of behaviour.Tunnelled goes.
 	streaming = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: 6 * time.Second}, Rate: 3}
