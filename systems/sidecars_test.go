@@ -23,7 +23,7 @@ func TestSidecarsAsPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("*-sidecar-*.yaml")
+	files, err := filepath.Glob("envoy-sidecar-*.yaml")
 	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}

@@ -64,7 +64,7 @@ func unfit(b Behaviour, sys *system.System) string {
 }
 
 // timed says whether a system's own times are those of a topology: a reference app takes them from
-// it, in whatever stands before it, but for a hook, which is a manifest's.
+// it, in whatever stands before or beside it, but for a hook, which is a manifest's.
 func timed(sys *system.System, t Topology) bool {
 	return (sys.Patches() || sys.Reference() && slices.Contains(sys.Roles, system.App)) && t.Hook == 0
 }
@@ -82,7 +82,7 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 		if row.Before {
 			does = "passes requests on to backends"
 		}
-		if row.Controls {
+		if row.Controls || slices.Contains(b.Needs, spec.HBONE) {
 			return Because(spec.OtherRole, fmt.Sprintf("it is about the %s of the suite's own mesh, and %s is none: run it without --system", row.Name, sys.Metadata.Name))
 		}
 		return Because(spec.OtherRole, fmt.Sprintf("it is about a %s, and %s is none by its roles: if it %s, write roles: [%s]", row.Name, sys.Metadata.Name, does, r))
@@ -172,7 +172,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role = sys.Stands().Role; t.Role == system.App {
 		t.Role = ""
 	}
-	if !sys.Stands().Meshed {
+	if !sys.Meshed() {
 		t.Form, t.Waits = "", 0
 	}
 	if ownTimes(sys) {

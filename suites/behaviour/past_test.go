@@ -30,11 +30,12 @@ func TestPast(t *testing.T) {
 	}{
 		"none is there":        {"", []timeline.Sample{straight}, ""},
 		"all through it":       {"proxy", []timeline.Sample{through, through}, ""},
-		"one past it":          {"proxy", []timeline.Sample{through, straight}, "1 of 2 requests (direct) before anything was disturbed came past the sidecar proxy"},
-		"one call past it":     {"proxy", []timeline.Sample{through, with(func(s *timeline.Sample) { s.Stream, s.Relayed = flow.To(flow.Flow{Path: flow.Outbound}, "a"), false })}, "1 of 1 requests (outbound)"},
+		"one past it":          {"proxy", []timeline.Sample{through, straight}, "1 requests (direct) before anything was disturbed came past the sidecar proxy"},
+		"one call past it":     {"proxy", []timeline.Sample{through, with(func(s *timeline.Sample) { s.Stream, s.Relayed = flow.To(flow.Flow{Path: flow.Outbound}, "a"), false })}, "1 requests (outbound)"},
 		"nobody asked":         {"proxy", nil, "no request shows that it came through the sidecar proxy"},
 		"never answered":       {"proxy", []timeline.Sample{with(func(s *timeline.Sample) { s.Server = "" })}, "no request shows"},
-		"another path":         {"proxy", []timeline.Sample{with(func(s *timeline.Sample) { s.Stream = flow.To(flow.Flow{Path: flow.Service}, "") })}, "no request shows"},
+		"by a Service":         {"proxy", []timeline.Sample{with(func(s *timeline.Sample) { s.Stream = flow.To(flow.Flow{Path: flow.Service}, "") })}, ""},
+		"from outside":         {"proxy", []timeline.Sample{with(func(s *timeline.Sample) { s.Stream = flow.To(flow.Flow{Path: flow.NodePort}, "") })}, "no request shows"},
 		"past it, behind that": {"proxy", []timeline.Sample{through, with(func(s *timeline.Sample) { s.Start, s.Relayed = disturbed, false })}, ""},
 	} {
 		tl := &timeline.Timeline{Samples: c.samples, Events: []timeline.Event{{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSubject, "sidecar": c.sidecar}}}}

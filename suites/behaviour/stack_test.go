@@ -102,7 +102,7 @@ func TestGatewaysTakeTunnels(t *testing.T) {
 		t.Errorf("%q: %+v with %v, want %+v", skip.Why, got.Topology, got.Traffic, want)
 	}
 	b.GatewaysToo = false
-	if _, skip := behaviour.Fit(b, sys); !strings.Contains(skip.Why, "sidecar, and  is none") {
+	if _, skip := behaviour.Fit(b, sys); !strings.Contains(skip.Why, "it is about a sidecar") {
 		t.Errorf("of sidecars alone: %q", skip.Why)
 	}
 }

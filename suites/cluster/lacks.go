@@ -66,7 +66,7 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return ""
 	case strings.HasPrefix(b.ID, "endpoints.") && t.Apart:
 		return "it is about externalTrafficPolicy Local, with one pod on each node: write cluster.externalTrafficPolicy: Local to have that judged of the system, or run it without --system"
-	case strings.HasPrefix(b.ID, "endpoints.") && sys != nil && sys.Stands().Meshed && resolves(b.ID):
+	case strings.HasPrefix(b.ID, "endpoints.") && sys != nil && sys.Meshed() && resolves(b.ID):
 		return ""
 	case strings.HasPrefix(b.ID, "endpoints."):
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
@@ -86,9 +86,9 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	return ""
 }
 
-// ownApp says whether what is tested is the reference app, in whatever stands before it.
+// ownApp says whether what is tested is the reference app, in whatever stands before or beside it.
 func ownApp(sys *system.System) bool {
-	return sys != nil && sys.Reference() && slices.Contains(sys.Roles, system.App)
+	return sys != nil && (sys.Reference() && slices.Contains(sys.Roles, system.App) || sys.Patches())
 }
 
 // resolved are the behaviours of Services that are a mesh's own matter: its data path chooses among

@@ -18,6 +18,16 @@ func TestOutlastsTheApp(t *testing.T) {
 		{Name: "after", Build: beside(scene.Exit + time.Second), Want: spec.Pass},
 		{Name: "before", Build: beside(scene.Exit - time.Second), Want: spec.Fail},
 		{Name: "one of two before", Build: beside(scene.Exit-time.Second, scene.Exit+time.Second), Want: spec.Fail},
+		{Name: "a vendor's before", Build: func(s scene.Scene) { vendors(s); beside(scene.Exit - time.Second)(s) }, Want: spec.Fail},
+		{Name: "one that is there for a vendor's drain", Build: func(s scene.Scene) {
+			vendors(s)
+			s.Event(scene.Exit-time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+			beside(scene.Exit + time.Second)(s)
+		}, Want: spec.Pass},
+		{Name: "that one alone", Build: func(s scene.Scene) {
+			vendors(s)
+			s.Event(scene.Exit+time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+		}, Want: spec.Inconclusive},
 		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
 		{Name: "an init container", Build: beside(scene.D - time.Second), Want: spec.Inconclusive},
 	})
