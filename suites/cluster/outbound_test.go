@@ -81,6 +81,9 @@ func TestTellCallers(t *testing.T) {
 		stage:   &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}},
 		targets: []deploy.Instance{{UID: "uid-a", Node: "n1"}, {UID: "uid-b", Node: "n1"}},
 		subject: subject{container: "echo"},
+		scenario: behaviour.Scenario{Traffic: []load.Profile{
+			{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 1},
+		}},
 	}
 	// Nobody calls: there is nobody to be told.
 	if err := g.tellCallers(t.Context(), behaviour.CallsBegin); err != nil || len(sent.all) > 0 {
