@@ -63,6 +63,7 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("it takes flags only, not %q: see -h", flag.Args())
 	}
+	declare()
 	var left []*system.System
 	for _, s := range strategies {
 		if _, err := os.Stat(filepath.Join(dir, s.Name, v1alpha1.File)); err == nil {

@@ -52,8 +52,8 @@ func ids() []string {
 	return out
 }
 
-// Nothing is judged here: each recording is what is counted in.
-func init() {
+// declare registers what is recorded. Nothing is judged there: each recording is what is counted in.
+func declare() {
 	for _, c := range columns {
 		b := behaviour.Behaviour{
 			ID: c.id(), Title: "What becomes of who passes through a sidecar that leaves", Level: spec.May, Profile: spec.Mesh,

@@ -16,6 +16,7 @@ import (
 )
 
 func TestBehaviours(t *testing.T) {
+	declare()
 	if err := behaviour.Validate(behaviour.Catalogue()); err != nil {
 		t.Error(err)
 	}

@@ -125,6 +125,17 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Waits: 10 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
+	BesideRolling = Topology{
+		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 7 * time.Second,
+	}
+	// BesideStreaming is BesideRolling of an app that has 15 s more for what it has in hand when it
+	// accepts no more, and 8 s in reserve.
+	BesideStreaming = Topology{
+		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
+		Deadline: 30 * time.Second, Grace: 45 * time.Second, MinReady: 7 * time.Second,
+	}
 	// Sourcing is an app with a sidecar, of which nothing ends: whom they dial misbehaves.
 	Sourcing = Topology{
 		Role: system.Sidecar, Form: system.Native, Replicas: 1, MinDrain: 2 * time.Second, Unready: time.Second,

@@ -9,15 +9,14 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
-	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// streamTakes is how long a long stream is: an app that is told to go while it has one in hand needs
-// so much for it beyond the time in which it accepts.
+// streamTakes is how long a long stream is. An app that is told to go while it has one in hand needs
+// so much for it beyond the time in which it accepts (BesideStreaming).
 const streamTakes = 15 * time.Second
 
 // A stream through a mesh ends with its tunnel. Long ones and short ones share tunnels here, and the
@@ -37,11 +36,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that ends tunnels by a timer of its own, shorter than the app's deadline. A new tunnel for what comes behind GOAWAY, and the old one closed with what is in it. Short requests that hold a tunnel's windows.",
 	Fix:    "Let a tunnel end with the last stream in it, and the proxy with the last tunnel or the app's deadline, whichever is first.",
 
-	Topology: behaviour.Topology{
-		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
-		Deadline: 30 * time.Second, Grace: 45 * time.Second, MinReady: 7 * time.Second,
-	},
-	Disrupt: behaviour.RollingUpdate,
+	Topology: behaviour.BesideStreaming,
+	Disrupt:  behaviour.RollingUpdate,
 	// 500 requests a second, and 200 streams at once.
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
-	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -31,7 +30,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A sidecar that relies on its peers' discovery: it refuses plain text as soon as the mesh knows. One that ends the kept connections of its app's clients and says nothing in HTTP, which it does not read.",
 	Fix:    "Let the sidecar take plain text for as long as tunnels, and leave the end of kept connections to the app, which knows its protocol. As a native sidecar it does so by its place in the order of the end.",
 
-	Topology: rolling(behaviour.Rolling),
+	Topology: behaviour.BesideRolling,
 	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
@@ -43,9 +42,3 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm},
 	Resolution: 60 * time.Millisecond,
 })
-
-// rolling is a topology of an app's with a sidecar beside it.
-func rolling(t behaviour.Topology) behaviour.Topology {
-	t.Role = system.Sidecar
-	return t
-}
