@@ -67,11 +67,11 @@ func (c Config) unbroken(f spec.Fault) string {
 	part, ours := system.RoleOf(of) // the reference that it breaks
 	network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 	switch {
-	case c.Stage == StageHost && (network || part.Controls || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
+	case c.Stage == StageHost && (network || part.Controls && !behaviour.HandedOver(f) || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
 		return "it breaks what only a cluster has: use stage kind"
 	case c.System != nil && !c.System.Reference() && ours:
 		return "it breaks the suite's own reference, which a system of others is not"
-	case c.System != nil && (ours || network) && !c.System.Made(of):
+	case c.System != nil && (ours || network) && !c.System.Made(of) && !(behaviour.HandedOver(f) && c.System.Meshed()):
 		return fmt.Sprintf("it breaks what %s is not: leave the system out", c.System.Metadata.Name)
 	case c.Stage == StageCluster && ours && part.Role != system.App:
 		return fmt.Sprintf("it breaks the reference %s, which is not put up there: use stage kind, or stage host", part.Name)

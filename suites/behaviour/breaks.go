@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -19,10 +20,21 @@ func (s Stack) Breaks(b Behaviour) []spec.Fault {
 	return slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
 		of := ComponentOf(f)
 		row, ours := system.RoleOf(of)
+		if row.Controls && b.Disrupt.Kind == disrupt.HandOver {
+			return sub.Named && !sub.Reference()
+		}
 		if sub.Named {
 			network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 			return (ours || network) && !sub.Made(of)
 		}
 		return ours && (row.Meshed || row.Controls) && row.Role != b.Topology.Role
+	})
+}
+
+// HandedOver says whether a fault is one of a mesh's controllers which some recording has for itself: they
+// are what is ended there, whoever is tested.
+func HandedOver(f spec.Fault) bool {
+	return slices.ContainsFunc(Catalogue(), func(b Behaviour) bool {
+		return b.Disrupt.Kind == disrupt.HandOver && slices.Contains(b.BrokenBy, f)
 	})
 }

@@ -140,9 +140,10 @@ func (r recording) describeTermination(t assertions.Ending) v1alpha1.Termination
 
 // propagation is how long new connections went on reaching each instance that ended.
 // Behind a gateway there is none to speak of: who gets a connection there is the
-// gateway's choice, and not the service network's.
+// gateway's choice, and not the service network's. And while a mesh has no controller there is nobody to
+// tell of it.
 func (r recording) propagation(c assertions.Case) []time.Duration {
-	if r.meta.Scenario.Topology.Behind {
+	if r.meta.Scenario.Topology.Behind || r.meta.Scenario.Disrupt.Kind == disrupt.HandOver {
 		return nil
 	}
 	return assertions.Propagation(c)
