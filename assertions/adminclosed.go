@@ -95,6 +95,18 @@ func intrusionOf(c Case, t Ending) intrusion {
 	return in
 }
 
+// deletionAsked is when the instance's deletion was asked for: on a busy machine the watch shows it
+// after the instance has said that it was told to go.
+func deletionAsked(c Case, t Ending) time.Duration {
+	at := t.Del.At - t.Del.Err
+	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
+		if e.Attrs["what"] == "delete" {
+			at = min(at, e.At)
+		}
+	}
+	return at
+}
+
 // gotNothing judges that the GETs began no drain. One that was refused (a status
 // of 400 or more) needs no more than that nothing followed; of another it takes
 // eyes that see a drain when there is one.
@@ -106,12 +118,12 @@ func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 	what := func(e timeline.Event) string {
 		return fmt.Sprintf("%s after GET %s on port %s (%s)", ms(e.At-get.At), get.Attrs["path"], get.Attrs["port"], get.Attrs["status"])
 	}
-	seen := false
+	seen, deleted := false, deletionAsked(c, t)
 	for _, e := range c.Timeline.Events {
 		if e.Subject != t.UID || e.At < get.At {
 			continue
 		}
-		between := e.At < t.Del.At-t.Del.Err
+		between := e.At < deleted
 		switch {
 		case e.Kind == timeline.DrainStart && between:
 			g.culprit(e.At, t.Name, "", "its drain began, %s", what(e))

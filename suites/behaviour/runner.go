@@ -20,6 +20,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -565,7 +566,7 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 		all += len(one.run.Plan)
 	}
 	if len(r.beside) > 1 && scenario != "" {
-		scenario = r.cfg.Report.Settings.System + " " + scenario
+		scenario = cmp.Or(r.cfg.Report.Settings.System, system.Own) + " " + scenario
 	}
 	r.cfg.Progress(Progress{Scenario: scenario, Step: step, N: n, Of: all, Left: left(r.beside, time.Now()), Samples: samples, Failed: failed})
 }

@@ -397,7 +397,7 @@ func (g *ground) looks(path flow.Path) load.Profile {
 	for _, t := range g.scenario.Traffic {
 		switch t.Protocol {
 		case flow.HTTP1, flow.H2C, flow.TLS1, flow.H2:
-			p.Protocol = t.Protocol
+			p.Protocol, p.Op, p.Takes = t.Protocol, flow.Get, 0
 			return p
 		case flow.TCP:
 			p.Protocol, p.Op, p.Takes = t.Protocol, flow.Talk, 200*time.Millisecond
