@@ -67,6 +67,11 @@ func TestAdminClosed(t *testing.T) {
 			all(s, 200)
 			s.event(got+sec, timeline.ProcExit, uid, nil)
 		}, spec.Fail},
+		{"a deletion that the watch shows late", AdminClosed(), func(s *scene) {
+			without(s, of(timeline.PodDeletion, uid))
+			s.event(wireD-40*time.Millisecond, timeline.Disruption, uid, map[string]string{"what": "delete"})
+			s.event(wireD+60*time.Millisecond, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		}, spec.Pass},
 		{"liveness is not asked for a drain", AdminClosed(), func(s *scene) { all(s, 405); health(s, got+sec, "live") }, spec.Pass},
 		{"bad health on a starved machine", AdminClosed(), func(s *scene) {
 			all(s, 405)

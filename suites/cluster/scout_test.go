@@ -5,9 +5,14 @@ package cluster
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // How many of three pods on two nodes a path reaches, from the clients' node or through one.
@@ -72,6 +77,30 @@ func TestReached(t *testing.T) {
 		done, said := r.all(wanted)
 		if done != (tc.says == "") || !strings.Contains(said, tc.says) || done && said != "" {
 			t.Errorf("%s: %t, %q", tc.name, done, said)
+		}
+	}
+}
+
+// Where the load has TCP and HTTP, in whatever order, a look is a GET.
+func TestLooks(t *testing.T) {
+	sidecar, err := systems.Reference(system.Sidecar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: time.Second}}
+	get := load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}}
+	for _, row := range []struct {
+		traffic  []load.Profile
+		protocol flow.Protocol
+		op       flow.Op
+	}{
+		{[]load.Profile{get, talk}, flow.H2C, flow.Get},
+		{[]load.Profile{talk, get}, flow.H2C, flow.Get},
+		{[]load.Profile{talk}, flow.TCP, flow.Talk},
+	} {
+		g := &ground{system: behaviour.Subject{System: sidecar}, scenario: behaviour.Scenario{Traffic: row.traffic}}
+		if got := g.looks(flow.Service); got.Protocol != row.protocol || got.Op != row.op || (got.Takes > 0) != (got.Op == flow.Talk) {
+			t.Errorf("%v: a look is %s", row.traffic, got.Flow)
 		}
 	}
 }
