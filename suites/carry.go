@@ -9,9 +9,7 @@ import (
 	"strings"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
-	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
@@ -65,7 +63,7 @@ func (c Config) carried(selected []behaviour.Behaviour) ([]behaviour.Behaviour, 
 func (c Config) unbroken(f spec.Fault) string {
 	of := behaviour.ComponentOf(f)
 	part, ours := system.RoleOf(of) // the reference that it breaks
-	network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
+	network := behaviour.OfCluster(f)
 	switch {
 	case c.Stage == StageHost && (network || part.Controls && !behaviour.HandedOver(f) || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
 		return "it breaks what only a cluster has: use stage kind"

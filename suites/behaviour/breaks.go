@@ -24,11 +24,16 @@ func (s Stack) Breaks(b Behaviour) []spec.Fault {
 			return sub.Named && !sub.Reference()
 		}
 		if sub.Named {
-			network := fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
-			return (ours || network) && !sub.Made(of)
+			return (ours || OfCluster(f)) && !sub.Made(of)
 		}
 		return ours && (row.Meshed || row.Controls) && row.Role != b.Topology.Role
 	})
+}
+
+// OfCluster says whether a fault is one of what a cluster alone has around an app: of who writes its
+// endpoints, or of its manifest.
+func OfCluster(f spec.Fault) bool {
+	return fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 }
 
 // HandedOver says whether a fault is one of a mesh's controllers which some recording has for itself: they

@@ -63,11 +63,9 @@ func unfit(b Behaviour, sys *system.System) string {
 	}
 }
 
-// timed says whether a system's own times are those of a topology: a reference app takes them from
-// it, in whatever stands before or beside it, but for a hook, which is a manifest's.
-func timed(sys *system.System, t Topology) bool {
-	return (sys.Patches() || sys.Reference() && slices.Contains(sys.Roles, system.App)) && t.Hook == 0
-}
+// timed says whether a system's own times are those of a topology: the suite's app takes them from
+// it, but for a hook, which is a manifest's.
+func timed(sys *system.System, t Topology) bool { return sys.AppIsOurs() && t.Hook == 0 }
 
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {

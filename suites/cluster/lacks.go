@@ -72,7 +72,7 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about the cluster's own Services and not about what stands behind them, which is the suite's reference app: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain:
 		return "it sends SIGTERM again while a drain goes on, and nobody sees whether a preStop hook of the manifest began that, before any SIGTERM: use --stage host"
-	case b.Disrupt.Midway == disrupt.ControlPlaneOutage && !ownApp(sys):
+	case b.Disrupt.Midway == disrupt.ControlPlaneOutage && (sys == nil || !sys.AppIsOurs()):
 		return "it is held to the times of the suite's reference app: run it without --system"
 	case b.Disrupt.Kind == disrupt.NodeShutdown && stands(sys, t.Role).Before:
 		return "it shuts a node down, which would end the backends there too: run it without --system"
@@ -84,11 +84,6 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"
 	}
 	return ""
-}
-
-// ownApp says whether what is tested is the reference app, in whatever stands before or beside it.
-func ownApp(sys *system.System) bool {
-	return sys != nil && (sys.Reference() && slices.Contains(sys.Roles, system.App) || sys.Patches())
 }
 
 // resolved are the behaviours of Services that are a mesh's own matter: its data path chooses among

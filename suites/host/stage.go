@@ -24,10 +24,8 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
-	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
-	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -354,7 +352,7 @@ func (s *Stage) has(f spec.Fault) bool {
 	if fixtures.Has(disrupt.Faults(), f) {
 		return f == disrupt.KillMisses // the one that its own disrupter has
 	}
-	return !fixtures.Has(slicewriter.Faults(), f) && !fixtures.Has(deploy.Faults(), f)
+	return !behaviour.OfCluster(f)
 }
 
 // Close removes what the stage made, and ends what the processes of the run left behind.
