@@ -15,7 +15,11 @@ import (
 // Who answers was reached, by whichever way, and who only accepts was not.
 func TestAsk(t *testing.T) {
 	m := newMesh(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) })
-	mute := accept(t, func(_ int, c *net.TCPConn) { _ = c.Close() })
+	// What was sent is read before the close: a close above unread bytes is a reset.
+	mute := accept(t, func(_ int, c *net.TCPConn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_ = c.Close()
+	})
 	l := listen(t)
 	vacant := l.Addr().String()
 	if err := l.Close(); err != nil {
