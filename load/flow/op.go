@@ -146,7 +146,7 @@ var rows = []row{
 	{Mixed, many, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
-	{Mute, overH1, newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
+	{Mute, append(slices.Clone(overH1), HBONE), newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},
 	{Lookup, []Protocol{DNS}, newConns, operation{}, "one address is asked for"},
 	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
 	{Vacant, []Protocol{HBONE}, []Conns{New, Reused}, operation{}, "a connection is asked for to a port where nothing listens"},

@@ -39,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.BesideNative,
 	Disrupt:    behaviour.RunJobs,
-	Traffic:    atLength,
+	Traffic:    atLength[:1],
 	Checks:     []assertions.Check{JobsEnd()},
 	BrokenBy:   []spec.Fault{sidecar.ForgetsJob},
 	Resolution: 100 * time.Millisecond,

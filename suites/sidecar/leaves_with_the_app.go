@@ -44,12 +44,17 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.DeleteAtLength,
 	Traffic:    atLength,
 	Checks:     []assertions.Check{LeavesWithTheApp()},
-	BrokenBy:   []spec.Fault{sidecar.OutlivesApp},
+	BrokenBy:   []spec.Fault{sidecar.OutlivesApp, sidecar.HeldByMute},
 	Resolution: 100 * time.Millisecond,
 })
 
-// atLength is what an app is asked while it ends at length: enough to be at work.
-var atLength = []load.Profile{{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10}}
+// atLength is what an app is asked while it ends at length, enough to be at work; and connections to
+// its sidecar's tunnels' port on which nobody ever says anything: they go on beyond the time that it
+// may take.
+var atLength = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Mute, Takes: 2 * leaveWithin}, Rate: 1},
+}
 
 // leaveWithin is how long after its app's exit a sidecar may still be there. A plain one needs some
 // seconds to see that the app is gone, and who is in its hands some to end.

@@ -41,7 +41,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.DeleteAtLength,
 	Traffic:    atLength,
 	Checks:     []assertions.Check{OutlastsTheApp(), LeavesWithTheApp()},
-	BrokenBy:   []spec.Fault{sidecar.LeavesBeforeApp, sidecar.OutlivesApp},
+	BrokenBy:   []spec.Fault{sidecar.LeavesBeforeApp, sidecar.OutlivesApp, sidecar.HeldByMute},
 	Resolution: 100 * time.Millisecond,
 })
 
