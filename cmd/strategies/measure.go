@@ -157,17 +157,17 @@ func count(c assertions.Case) cell {
 	var out cell
 	for _, t := range c.Terminations {
 		out.Pods++
-		end := t.Exit.At
+		exit, shut := t.Exit.At, accepts(c, t)
 		for _, s := range c.Timeline.Samples {
+			to, end := &out.In, shut
+			if s.Stream.Flow().Path == flow.Outbound {
+				to, end = &out.Out, exit
+			}
 			if s.Stream.Target() != t.UID || s.End < t.Drain.At || s.Start >= end {
 				continue
 			}
-			to := &out.In
-			if s.Stream.Flow().Path == flow.Outbound {
-				to = &out.Out
-			}
-			// What the app itself cuts at its end is no sidecar's.
-			if s.Failed() && s.End >= end {
+			// What the app itself refuses, or cuts at its end, is no sidecar's.
+			if s.Failed() && (s.End >= exit || to == &out.In && s.Start >= end-atTheDoor) {
 				continue
 			}
 			to.Of++
@@ -191,6 +191,21 @@ func count(c assertions.Case) cell {
 		out.Jobs = append(out.Jobs, fmt.Sprintf("%s, was to be %s", state, e.Attrs["wants"]))
 	}
 	return out
+}
+
+// atTheDoor is how long before the app's listener closed a connection may have been on its way to it, and
+// was lost with what it had not accepted.
+const atTheDoor = 100 * time.Millisecond
+
+// accepts is until when a pod's app accepts connections, by its own word; where it gave none, until its
+// exit.
+func accepts(c assertions.Case, t assertions.Ending) time.Duration {
+	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+		if e.At >= t.Drain.At {
+			return e.At - e.Err
+		}
+	}
+	return t.Exit.At
 }
 
 // last is when the last process of a pod was gone, and 0 where one was not.

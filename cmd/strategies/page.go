@@ -58,8 +58,8 @@ that goes on accepting may never end. Below is what each way to leave costs, cou
 
 The app accepts for 12 s from D, whatever its grace period, and then ends. Two of three pods are deleted while clients in the
 mesh ask each of them (20 new connections a second, and requests that take 2 s on kept ones), and the app itself calls another one
-(20 new connections a second, 10 requests on kept ones). **in** is what was asked of the pods between D and their app's exit and was lost,
-**out** what they called meanwhile and was lost, and the time is that of the pod's last process behind its app.
+(20 new connections a second, 10 requests on kept ones). **in** is what was asked of the pods from D until their app accepted no more, and was lost;
+**out** what they called from D until their app's exit, and was lost; the time is that of the pod's last process behind its app.
 
 `, first.Kubernetes, first.Revision, first.Day)
 	for _, form := range []string{"plain", "native"} {
@@ -82,7 +82,7 @@ mesh ask each of them (20 new connections a second, and requests that take 2 s o
 		b.WriteString("\n")
 	}
 	b.WriteString(`A plain container gets SIGTERM together with its app; a native sidecar when its app has exited: so all its ways lose nothing, and
-differ in how long they keep the pod. The pod of a Job gets no SIGTERM: whatever a plain sidecar would do at it, it never does.
+differ in how long they keep the pod: a wait begins when the app has gone. The pod of a Job gets no SIGTERM: whatever a plain sidecar would do at it, it never does.
 
 A 0 says no more than that none of so many was lost. Each cell is one recording, two terminations (a Job's: two Jobs, one of which is to
 fail):
