@@ -64,9 +64,9 @@ type intrusion struct {
 }
 
 func intrusionOf(c Case, t Ending) intrusion {
-	in := intrusion{until: t.Del.At}
+	in := intrusion{until: t.Del.At - t.Del.Err}
 	for _, e := range c.Timeline.EventsOf(timeline.Control, t.UID) {
-		if e.At > t.Del.At {
+		if e.At > in.until {
 			continue
 		}
 		if in.from == 0 {
@@ -95,18 +95,6 @@ func intrusionOf(c Case, t Ending) intrusion {
 	return in
 }
 
-// deletionAsked is when the instance's deletion was asked for: on a busy machine the watch shows it
-// after the instance has said that it was told to go.
-func deletionAsked(c Case, t Ending) time.Duration {
-	at := t.Del.At - t.Del.Err
-	for _, e := range c.Timeline.EventsOf(timeline.Disruption, t.UID) {
-		if e.Attrs["what"] == "delete" {
-			at = min(at, e.At)
-		}
-	}
-	return at
-}
-
 // gotNothing judges that the GETs began no drain. One that was refused (a status
 // of 400 or more) needs no more than that nothing followed; of another it takes
 // eyes that see a drain when there is one.
@@ -118,7 +106,7 @@ func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 	what := func(e timeline.Event) string {
 		return fmt.Sprintf("%s after GET %s on port %s (%s)", ms(e.At-get.At), get.Attrs["path"], get.Attrs["port"], get.Attrs["status"])
 	}
-	seen, deleted := false, deletionAsked(c, t)
+	seen, deleted := false, t.Del.At-t.Del.Err
 	for _, e := range c.Timeline.Events {
 		if e.Subject != t.UID || e.At < get.At {
 			continue

@@ -94,7 +94,7 @@ func AffinityMoves() Check {
 // stickiness counts the client's connections just before a deletion: those
 // that the pod served, and those that others did.
 func stickiness(c Case, t Ending) (own, others int) {
-	before := min(t.Del.At, t.Drain.At-t.Drain.Err)
+	before := min(t.Del.At-t.Del.Err, t.Drain.At-t.Drain.Err)
 	for _, s := range c.Timeline.Samples {
 		if s.Stream.Flow().Path != flow.Sticky || !onNewConns(s) || s.Failed() || s.Saturated || s.Start < max(c.Steady, before-stuckFor) || s.Start >= before {
 			continue

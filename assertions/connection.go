@@ -290,6 +290,15 @@ func (g *gather) against(t Ending, at time.Duration, id, format string, args ...
 	g.culprit(at, t.Name, id, "%s: %s", relative(at, t), fmt.Sprintf(format, args...))
 }
 
+// ended is against for a request that failed, which may have been overdue.
+func (g *gather) ended(c Case, t Ending, s timeline.Sample, at time.Duration, format string, args ...any) {
+	if why := g.overdue(c, s); why != "" {
+		g.unless(why, at, t.Name, s.ID, "%s: %s", relative(at, t), fmt.Sprintf(format, args...))
+		return
+	}
+	g.against(t, at, s.ID, format, args...)
+}
+
 // answeredIDs are the requests that a client saw answered whole.
 func answeredIDs(tl *timeline.Timeline) map[string]bool {
 	out := map[string]bool{}

@@ -66,8 +66,10 @@ type Ending struct {
 	// Called is when the suite called it to drain and deleted nothing
 	// (timeline.Disruption, "drain-call").
 	Called Instant
-	// Del is when the watch first shows a deletionTimestamp (timeline.PodDeletion). Where the
-	// cause is no deletion: of its pod, before that was ready again.
+	// Del is when the watch first shows a deletionTimestamp (timeline.PodDeletion), which on a
+	// busy machine is late, later than D: Err goes back to the instant at which the suite asked for
+	// the deletion, where it did, so that nothing before Del.At - Del.Err is of the deletion.
+	// Where the cause is no deletion: of its pod, before that was ready again.
 	Del Instant
 	// Hook is when the preStop hook reached it (timeline.DrainHook).
 	Hook Instant

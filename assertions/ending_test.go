@@ -19,10 +19,17 @@ func TestDrainOfABlackBox(t *testing.T) {
 			s.event(at, timeline.ClusterEvent, uid, map[string]string{"reason": "Killing", "message": "Stopping container proxy"})
 		}
 	}
+	asked := func(before time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.event(10*sec-before, timeline.Disruption, uid, map[string]string{"what": "delete"})
+		}
+	}
 	for name, c := range map[string]struct {
 		more     []func(*scene)
 		from, to time.Duration
 	}{
+		"not before it was asked for":   {[]func(*scene){asked(15 * time.Millisecond), killed(10 * sec)}, 10*sec - 15*time.Millisecond, 10*sec + stopsWithin},
+		"asked for, and seen late":      {[]func(*scene){asked(sec), killed(10*sec - sec/2)}, 9 * sec, 10*sec - sec/2 + stopsWithin},
 		"by its deletion alone":         {nil, 8 * sec, 12 * sec},
 		"by the kubelet":                {[]func(*scene){killed(10*sec + 300*time.Millisecond)}, 10*sec - watchSkew, 10*sec + 300*time.Millisecond + stopsWithin},
 		"the first of two containers":   {[]func(*scene){killed(10 * sec), killed(15 * sec)}, 10*sec - watchSkew, 10*sec + stopsWithin},
@@ -35,12 +42,42 @@ func TestDrainOfABlackBox(t *testing.T) {
 		for _, add := range c.more {
 			add(s)
 		}
+		s.tl.Sort()
 		all := NewCase(&s.tl, s.p).Terminations
 		if len(all) != 1 {
 			t.Fatalf("%s: %d terminations", name, len(all))
 		}
 		if d := all[0].Drain; d.At-d.Err != c.from || d.At+d.Err != c.to {
 			t.Errorf("%s: D is in [%s, %s], want [%s, %s]", name, d.At-d.Err, d.At+d.Err, c.from, c.to)
+		}
+	}
+}
+
+// The watch may show a deletion late: how late at most the suite knows, where it asked for it.
+func TestDeletionsAreAskedFor(t *testing.T) {
+	const uid = "uid-1"
+	for name, c := range map[string]struct {
+		asked []timeline.Event
+		want  time.Duration
+	}{
+		"by others":           {nil, 0},
+		"by the suite":        {[]timeline.Event{{At: 9 * sec, Attrs: map[string]string{"what": "delete"}}}, sec},
+		"by an eviction":      {[]timeline.Event{{At: 9 * sec, Attrs: map[string]string{"what": "evict"}}}, sec},
+		"by the second":       {[]timeline.Event{{At: 5 * sec, Attrs: map[string]string{"what": "evict", "refused": "true", "error": "429"}}, {At: 9 * sec, Attrs: map[string]string{"what": "evict"}}}, sec},
+		"by none that failed": {[]timeline.Event{{At: 5 * sec, Attrs: map[string]string{"what": "delete", "error": "timeout"}}}, 0},
+		"of another":          {[]timeline.Event{{At: 9 * sec, Subject: "uid-2", Attrs: map[string]string{"what": "delete"}}}, 0},
+	} {
+		s := &scene{p: 3 * sec}
+		for _, e := range c.asked {
+			if e.Subject == "" {
+				e.Subject = uid
+			}
+			s.event(e.At, timeline.Disruption, e.Subject, e.Attrs)
+		}
+		s.event(10*sec, timeline.PodDeletion, uid, map[string]string{"grace": "30"})
+		all := NewCase(&s.tl, s.p).Terminations
+		if len(all) != 1 || all[0].Del.At != 10*sec || all[0].Del.Err != c.want || all[0].Kill != 40*sec {
+			t.Errorf("%s: %+v, want T_del known to %s", name, all, c.want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const kubeletWatch = 2 * time.Second
 // the deletion, as our own watch does.
 const (
 	// watchSkew bounds how much earlier than ours another watch of the API server
-	// shows a change.
+	// shows a change, where nobody knows since when there was one to show.
 	watchSkew = 100 * time.Millisecond
 	// stopsWithin bounds how long the runtime takes from there to the hook's begin, or
 	// to the signal.
@@ -72,13 +72,18 @@ func tellsOfEnds(e timeline.Event) bool {
 		// An endpoint that went without ever terminating left here.
 		return ofService(e, mainService)
 	case timeline.Disruption:
-		return e.Attrs["what"] == drainCall && e.Attrs["error"] == ""
+		return (e.Attrs["what"] == drainCall || asksForDeletion(e)) && e.Attrs["error"] == ""
 	}
 	return false
 }
 
 // drainCall is the disruption that begins a drain and deletes nothing (fixtures/disrupt).
 const drainCall = "drain-call"
+
+// asksForDeletion says whether by a disruption the suite asks the API server to delete its subject.
+func asksForDeletion(e timeline.Event) bool {
+	return e.Attrs["what"] == "delete" || e.Attrs["what"] == "evict"
+}
 
 // instance is what a recording tells of one instance. The Ending has what its endings share,
 // and the first of each instant that only its last one can have.
@@ -88,6 +93,7 @@ type instance struct {
 	leaving, left          []Instant // a mesh
 	exits                  []exit
 	killing, calls         []timeline.Event
+	asked                  Instant // the suite asked for its deletion, the last time
 }
 
 // exit is the end of a container: a restart has one too. code is -1 where nobody told it.
@@ -103,6 +109,9 @@ func (i *instance) note(e timeline.Event) {
 	case timeline.PodAddress:
 		i.Address = e.Attrs["address"]
 	case timeline.PodDeletion:
+		if i.asked.Known() {
+			at.Err = max(at.Err, at.At-i.asked.At)
+		}
 		i.Del = i.Del.or(at)
 		if s, err := strconv.Atoi(e.Attrs["grace"]); err == nil {
 			i.Grace = time.Duration(s) * time.Second
@@ -110,6 +119,10 @@ func (i *instance) note(e timeline.Event) {
 	case timeline.ClusterEvent:
 		i.killing = append(i.killing, e)
 	case timeline.Disruption:
+		if asksForDeletion(e) {
+			i.asked = at
+			break
+		}
 		i.calls = append(i.calls, e)
 	case timeline.DrainHook:
 		i.Hook = i.Hook.or(at)
@@ -245,7 +258,7 @@ func (i *instance) termination(node, pod Instant) (_ Ending, ended bool) {
 // first event by which the kubelet tells that it ends a container of it. Without one,
 // the kubelet acts on the deletion that the watch shows us too.
 func drainOf(del Instant, killing []timeline.Event) Instant {
-	begin := del.At - del.Err - watchSkew
+	begin := del.At - cmp.Or(del.Err, watchSkew)
 	for _, e := range killing {
 		if e.At < begin {
 			continue // it was restarted before

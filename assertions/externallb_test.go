@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -40,7 +41,34 @@ func TestDeregistersFirst(t *testing.T) {
 			change(s)
 		}
 	}
+	// accepted has the balancer, which has nobody in from wireExit to a second later, accept a
+	// connection only when it has been there for 300 ms.
+	accepted := func(given bool) func(*scene) {
+		return with(func(s *scene) {
+			s.balance(wireExit, other, "no answer in time")
+			s.balance(wireExit+sec, other, "")
+			s.each(func(x *timeline.Sample) {
+				if x.Stream != flow.Named("balanced/http1/new/get") {
+					return
+				}
+				x.Local = fmt.Sprint("127.0.0.2:", x.Start)
+				switch {
+				case x.Start >= wireExit && x.Start < wireExit+sec:
+					fail(x, timeline.Reset)
+				case x.Start >= wireExit-300*time.Millisecond && x.Start < wireExit:
+					fail(x, timeline.Reset)
+					x.End = x.Start + 400*time.Millisecond
+					if !given {
+						return
+					}
+				}
+				s.event(x.Start, timeline.Chosen, other, map[string]string{"client": x.Local, "by": timeline.ByBalancer})
+			})
+		})
+	}
 	judgeWire(t, []wireCase{
+		{"lost while the balancer has nobody", check, accepted(false), spec.Inconclusive},
+		{"lost by whom the balancer had given it to", check, accepted(true), spec.Fail},
 		{"out before the listener goes", check, good, spec.Pass},
 		{"out after it", check, func(s *scene) { fronted(s, wireShut+sec, wireShut) }, spec.Fail},
 		{"never out", check, func(s *scene) { fronted(s, 0, wireShut) }, spec.Fail},

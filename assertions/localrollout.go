@@ -109,6 +109,22 @@ func (g *gather) noBackend(c Case, s timeline.Sample, what string) bool {
 	return true
 }
 
+// givenToNobody says whether the suite's own load balancer, where it tells to whom it gives each
+// connection, gave a request's to nobody.
+func givenToNobody(tl *timeline.Timeline, s timeline.Sample) bool {
+	tells := false
+	for _, e := range tl.EventsOf(timeline.Chosen, "") {
+		if e.Attrs["by"] != timeline.ByBalancer {
+			continue
+		}
+		if e.At >= s.Start && e.Attrs["client"] == s.Local {
+			return false
+		}
+		tells = true
+	}
+	return tells
+}
+
 // noBackend says why the suite's own load balancer had nobody left in when a
 // request came that failed: "" if it had somebody, or if each had gone because its
 // health said so. That is the system's own word, and no look that failed for want
@@ -117,11 +133,16 @@ func noBackend(tl *timeline.Timeline, s timeline.Sample) string {
 	if s.Stream.Flow().Path != flow.Balanced || !s.New() {
 		return ""
 	}
+	// It picks one when it accepts, a moment after the begin: a starved one later, of which it is
+	// known that it had not until the end where it gave the connection to nobody.
+	picks := min(s.End, s.Start+endMargin)
+	if givenToNobody(tl, s) {
+		picks = s.End
+	}
 	in, out := map[string]bool{}, map[string]string{}
 	none := false
 	for _, e := range tl.EventsOf(timeline.Balancer, "") {
-		// It picks one when it accepts, a moment after the begin.
-		if e.At > min(s.End, s.Start+endMargin) || e.At > s.Start && none {
+		if e.At > picks || e.At > s.Start && none {
 			break
 		}
 		if e.Attrs["in"] == "true" {

@@ -38,7 +38,7 @@ func lostBehindEnd(s timeline.Sample) bool {
 		s.End-s.Sent <= rest && float64(s.Want-s.Got)*takes(s).Seconds() <= float64(s.Want)*rest.Seconds()
 }
 
-// garbled says whether the bytes of a talk were not those that were sent.
+// garbled says whether the bytes of an answer were not those that were sent.
 func garbled(s timeline.Sample) bool {
 	return s.Outcome == timeline.Corrupt || s.Outcome == timeline.Malformed
 }
@@ -86,7 +86,7 @@ func CarriesOpaque() Check {
 						g.late(c, s.End, t.Name, s.ID, "%s: %s%s", relative(s.End, t), describe(s), returned(s))
 					case s.Failed():
 						lost++
-						g.against(t, s.End, s.ID, "%s%s", describe(s), returned(s))
+						g.ended(c, t, s, s.End, "%s%s", describe(s), returned(s))
 					case !whole[s.ID]:
 						g.unended(s)
 					}
@@ -218,7 +218,7 @@ func PassesServersEnd() Check {
 						g.unended(s)
 					case !e.Whole:
 						lost++
-						g.against(t, k.left(s.End), s.ID, "behind its own FIN the server read %d bytes of %d, or other ones", e.Bytes, s.Want)
+						g.ended(c, t, s, k.left(s.End), "behind its own FIN the server read %d bytes of %d, or other ones", e.Bytes, s.Want)
 					case over && end.At > s.Sent:
 						lost++
 						g.late(c, end.At, t.Name, s.ID, "%s: the server's FIN came %s after its client's, and was sent before it", relative(k.left(end.At), t), ms(end.At-s.Sent))

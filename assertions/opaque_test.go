@@ -235,6 +235,15 @@ func TestPassesServersEnd(t *testing.T) {
 		{"never greeted", check, with(func(s *scene) { heard(s, 1, 11*sec, unheard(timeline.Closed, 12*sec)) }), spec.Pass},
 		{"before D", check, with(func(s *scene) { heard(s, 1, 7*sec, cutAt(timeline.Reset, 8*sec)) }), spec.Pass},
 		{"cut at the deadline", check, with(func(s *scene) { heard(s, 1, 18*sec, cutAt(timeline.Reset, wireDeadline)) }), spec.Pass},
+		{"overdue, and cut at the deadline", check, with(func(s *scene) { heard(s, 1, 11*sec, cutAt(timeline.Reset, wireDeadline)) }), spec.Fail},
+		{"overdue, and cut at the deadline, on a starved machine", check, with(func(s *scene) {
+			heard(s, 1, 11*sec, cutAt(timeline.Reset, wireDeadline))
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}), spec.Inconclusive},
+		{"both ways were closed, on a starved machine", check, with(func(s *scene) {
+			heard(s, 1, 11*sec, cutAt(timeline.Reset, 11*sec+300*time.Millisecond))
+			s.each(func(x *timeline.Sample) { x.Saturated = true })
+		}), spec.Fail},
 		{"its last words were on their way at the deadline", check, with(func(s *scene) {
 			heard(s, 1, wireDeadline-2*sec)
 			e := &s.tl.Ledger[len(s.tl.Ledger)-1]

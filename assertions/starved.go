@@ -20,31 +20,46 @@ import (
 // starved makes everything late, the kubelets', kube-proxy's and the
 // controllers' work too: around such an instant it is a doubt.
 func (g *gather) late(c Case, at time.Duration, target, id, format string, args ...any) {
-	why := g.starved(c, at, at)
-	if why == "" {
+	g.unless(g.starved(c, at, at), at, target, id, format, args...)
+}
+
+// unless is a culprit where nothing excuses it, and a doubt where something does.
+func (g *gather) unless(excuse string, at time.Duration, target, id, format string, args ...any) {
+	if excuse == "" {
 		g.culprit(at, target, id, format, args...)
 		return
 	}
 	if g.excused == 0 {
-		g.excuse = fmt.Sprintf("%s: %s, but %s", target, fmt.Sprintf(format, args...), why)
+		g.excuse = fmt.Sprintf("%s: %s, but %s", target, fmt.Sprintf(format, args...), excuse)
 	}
 	g.excused++
 }
 
 // failed is a request that failed, as is told of an instant: a culprit, and a late one
-// where the client only gave up.
+// where the client only gave up, or the request was overdue.
 func (g *gather) failed(c Case, s timeline.Sample, at time.Duration, target, format string, args ...any) {
 	if s.Outcome == timeline.Timeout {
 		g.late(c, s.Start, target, s.ID, format, args...)
 		return
 	}
-	g.culprit(at, target, s.ID, format, args...)
+	g.unless(g.overdue(c, s), at, target, s.ID, format, args...)
+}
+
+// overdue says why a request that failed may have met what ended it (the end of a listener, a
+// deadline) only because the machine was starved while it was under way: on a healthy path it
+// would have been over by then. "": it was not, or the machine was not. Who changes the bytes of
+// an answer does so at any time.
+func (g *gather) overdue(c Case, s timeline.Sample) string {
+	if s.End-s.Start <= Patience(s) || s.First > 0 && garbled(s) {
+		return ""
+	}
+	return g.starved(c, s.Start, s.End)
 }
 
 // lost is a request that failed. One that got no answer in time blames somebody
-// for when, and so does one through the Service that reached nobody when no
-// pod was within P of its drain's begin, because the service network was late,
-// or when no endpoint was ready and one had ceased to serve that was not on its
+// for when, and so do one that was overdue and one through the Service that reached
+// nobody when no pod was within P of its drain's begin, because the service network was
+// late, or when no endpoint was ready and one had ceased to serve that was not on its
 // way out, because all readiness probes were. Every other failure is one on any
 // machine.
 func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...any) {
@@ -61,7 +76,7 @@ func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...
 		g.late(c, s.Start, target, s.ID, format, args...)
 		return
 	}
-	g.culprit(s.Start, target, s.ID, format, args...)
+	g.unless(g.overdue(c, s), s.Start, target, s.ID, format, args...)
 }
 
 // drainsBegin says whether an instant is within P of some pod's D.

@@ -155,6 +155,51 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// What was overdue when it failed could only meet its end because it was late: on a starved
+// machine that is a doubt. What failed in time, or brought other bytes, is a loss on any.
+func TestOverdue(t *testing.T) {
+	tests := map[string]struct {
+		takes   time.Duration
+		outcome timeline.Outcome
+		first   bool // something of the answer had come
+		starved bool
+		want    spec.Verdict
+	}{
+		"overdue":                       {5 * sec, timeline.Reset, false, false, spec.Fail},
+		"overdue, on a starved machine": {5 * sec, timeline.Reset, false, true, spec.Inconclusive},
+		"overdue, with a status, on a starved machine":         {5 * sec, timeline.Status, true, true, spec.Inconclusive},
+		"in time, on a starved machine":                        {sec / 2, timeline.Reset, false, true, spec.Fail},
+		"overdue, and other bytes, on a starved machine":       {5 * sec, timeline.Corrupt, true, true, spec.Fail},
+		"overdue, and a broken protocol, on a starved machine": {5 * sec, timeline.Malformed, true, true, spec.Fail},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			tl := &timeline.Timeline{}
+			for k := range 100 {
+				at := time.Duration(k) * sec / 10
+				tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named("direct/http1/new/get@uid-a"), ID: fmt.Sprintf("00ff-%d", k), Due: at, Start: at, Saturated: x.starved && k%2 == 0})
+			}
+			s := tl.Samples[40]
+			s.Outcome, s.End = x.outcome, s.Start+x.takes
+			if x.first {
+				s.First = s.End - 1
+			}
+			c := Case{Timeline: tl, P: 3 * sec, Terminations: []Ending{{UID: "uid-a", Drain: Instant{At: 3 * sec}}}}
+			for by, lost := range map[string]func(*gather){
+				"lost":   func(g *gather) { g.lost(c, s, "uid-a", "%s", describe(s)) },
+				"failed": func(g *gather) { g.failed(c, s, s.End, "uid-a", "%s", describe(s)) },
+				"ended":  func(g *gather) { g.ended(c, c.Terminations[0], s, s.End, "%s", describe(s)) },
+			} {
+				var g gather
+				lost(&g)
+				if f := g.conclude("", ""); f.Verdict != x.want {
+					t.Errorf("%s: %s (%s), want %s", by, f.Verdict, f.Actual, x.want)
+				}
+			}
+		})
+	}
+}
+
 // Where all readiness probes were late at once, nobody serves, and a reset
 // through the Service is nobody's: the balancer has nowhere to send it.
 func TestLostWhereNobodyServes(t *testing.T) {

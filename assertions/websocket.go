@@ -203,6 +203,6 @@ func (g *gather) unclosed(c Case, t Ending, k connection, at time.Duration) {
 	case s.Outcome == timeline.Corrupt, s.Outcome == timeline.Malformed:
 		g.against(t, at, s.ID, "%s went wrong: %s", k, describe(s))
 	default:
-		g.against(t, at, s.ID, "%s ended without a close frame (1006): %s", k, describe(s))
+		g.ended(c, t, s, at, "%s ended without a close frame (1006): %s", k, describe(s))
 	}
 }

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -64,7 +65,7 @@ func (c tunnel) try(ctx context.Context, a *attempt) fate {
 		a.told(resp.StatusCode)
 		a.fail(timeline.Status, fmt.Errorf("CONNECT: %s", resp.Status))
 	default:
-		return c.speak(ctx, a, &p, &inner{tunnel: c.nc, in: resp.Body, out: w}, cut)
+		return c.speak(ctx, a, &p, &inner{tunnel: c.nc, in: resp.Body, out: w, over: ctx.Err}, cut)
 	}
 	return c.after(a, &p)
 }
@@ -112,18 +113,27 @@ type inner struct {
 	tunnel net.Conn
 	in     io.ReadCloser
 	out    *io.PipeWriter
+	over   func() error // why its time is up; nil: it is not
 }
 
 var _ wire = (*inner)(nil)
 
-// Read implements net.Conn.
-func (c *inner) Read(p []byte) (int, error) { return c.in.Read(p) }
+// Read implements net.Conn. What is read no more because the time is up says that, and not that
+// somebody closed it.
+func (c *inner) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = cmp.Or(c.over(), err)
+	}
+	return n, err
+}
 
-// Write implements net.Conn. Nobody takes more where the other side has ended the stream.
+// Write implements net.Conn. Nobody takes more where the other side has ended the stream, or its
+// time is up.
 func (c *inner) Write(p []byte) (int, error) {
 	n, err := c.out.Write(p)
 	if errors.Is(err, io.ErrClosedPipe) {
-		err = io.EOF
+		err = cmp.Or(c.over(), io.EOF)
 	}
 	return n, err
 }

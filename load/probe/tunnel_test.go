@@ -280,6 +280,27 @@ func TestTunnelsThatLie(t *testing.T) {
 	}
 }
 
+// Whoever is silent in a tunnel is given up when the time is up, and has broken no protocol.
+func TestTunnelsThatSayNothing(t *testing.T) {
+	m := newMesh(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mute := m.stream(load.Profile{Flow: flow.Flow{Conns: flow.New, Op: flow.Get}})
+	mute.Timeout = 50 * time.Millisecond
+	all := recordUntil(t, mute, func(all []timeline.Sample) bool {
+		asked := 0
+		for _, s := range all {
+			if s.Phase == timeline.PhaseFirstByte {
+				asked++
+			}
+		}
+		return asked >= 10 // the others, of a busy machine, came not so far
+	})
+	for _, s := range all {
+		if s.Outcome != timeline.Timeout {
+			t.Errorf("%s: %s (%s), want %s", s.ID, s.Outcome, s.Err, timeline.Timeout)
+		}
+	}
+}
+
 // A stream of tunnels says all that it needs, and no other stream says any of it.
 func TestCheckTunnels(t *testing.T) {
 	s := newMesh(t, backend).stream(load.Profile{Flow: flow.Flow{Conns: flow.New, Op: flow.Get}})

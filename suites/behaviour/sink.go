@@ -94,9 +94,10 @@ func (k *Sink) Emit(r timeline.Record, offset time.Duration) {
 	}
 }
 
-// Event records an event of the suite's own, now.
+// Event records an event of the suite's own: now, where it has no instant yet. One that took a while
+// has that of its beginning (disrupt.Tell), and what it led to may come before this call.
 func (k *Sink) Event(e timeline.Event) {
-	e.At = timeline.Monotonic()
+	e.At = cmp.Or(e.At, timeline.Monotonic())
 	k.Emit(timeline.Record{Event: &e}, 0)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -115,6 +116,36 @@ func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
 	}
 	if _, failed := k.Counts(); failed > 0 {
 		t.Errorf("%d failures are told", failed)
+	}
+}
+
+// What took a while has the instant of its beginning: what it led to may come before its end.
+func TestEventsKeepTheirInstants(t *testing.T) {
+	dir := t.TempDir()
+	before := timeline.Monotonic()
+	rec, err := timeline.NewRecorder(dir, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newSink(rec, "")
+	var began time.Duration
+	if err := disrupt.Tell(k.Event, timeline.Event{}, nil, func() error {
+		began = timeline.Monotonic()
+		k.Event(timeline.Event{Source: "peer", Kind: timeline.PeerSaw})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	led := tl.EventsOf(timeline.PeerSaw, "")[0].At
+	if told := tl.EventsOf(timeline.Disruption, "")[0].At; told > began-before || led < began-before {
+		t.Errorf("what began before %v is told of %v, and what it led to of %v", began-before, told, led)
 	}
 }
 

@@ -127,6 +127,18 @@ func TestConnectsWhileAccepted(t *testing.T) {
 	}
 	const end = 24 * time.Second
 	in := scene.D + 100*time.Millisecond
+	// overdue are connections that only failed when the app's listener was gone.
+	overdue := func(s *timeline.Sample) {
+		if s.Start >= scene.D+5*time.Second && s.Start < scene.D+6*time.Second {
+			s.Outcome, s.Status, s.Phase, s.End = timeline.Status, 503, timeline.PhaseDone, scene.D+9*time.Second
+		}
+	}
+	starved := func(then func(*timeline.Sample)) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			s.Saturated = true
+			then(s)
+		}
+	}
 	judge(t, ConnectsWhileAccepted(), []scene.Row{
 		{Name: "served", Build: closing(both(end, nil)), Want: spec.Pass},
 		{Name: "refused when the app is", Build: closing(both(end, failing(flow.New, scene.D+8*time.Second, end, timeline.Refused))), Want: spec.Pass},
@@ -138,6 +150,9 @@ func TestConnectsWhileAccepted(t *testing.T) {
 		{Name: "turned away in a new tunnel", Build: closing(both(end, failing(flow.New, in, in+time.Second, timeline.RefusedStream))), Want: spec.Fail},
 		{Name: "in plain HTTP", Build: func(s scene.Scene) { s.Through("direct/http1/new/get@"+scene.UID, 50, nil) }, Want: spec.Inconclusive},
 		{Name: "too few", Build: closing(both(scene.D+time.Second, nil)), Want: spec.Inconclusive},
+		{Name: "denied long after, when the app is gone", Build: closing(both(end, overdue)), Want: spec.Fail},
+		{Name: "denied long after, when the app is gone, on a starved machine", Build: closing(both(end, starved(overdue))), Want: spec.Inconclusive},
+		{Name: "refused from D on, on a starved machine", Build: closing(both(end, starved(failing(flow.New, in, end, timeline.Refused)))), Want: spec.Fail},
 	})
 }
 

@@ -119,19 +119,12 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error
 
 // misbehave has the peers of the suite's own do so.
 func (m *meshed) misbehave(ctx context.Context) error {
-	err := disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Peers)}, func() error {
-		return errors.Join(disrupt.Pause(ctx, ahead), m.beginPeers(ctx))
-	})
+	err := disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Peers)}, func() error { return m.beginPeers(ctx) })
 	if err != nil {
 		return err
 	}
 	return disrupt.Pause(ctx, m.scenario.Disrupt.For)
 }
-
-// ahead is by how much the disruption's begin is told ahead of its first effect. What the peers and the
-// callers write down was seen to be up to 11 ms earlier than the runner's own clock says: what fails by
-// their doing would stand in the baseline.
-const ahead = 50 * time.Millisecond
 
 // beginPeersWithin is how long it may take until all peers misbehave.
 const beginPeersWithin = 10 * time.Second
