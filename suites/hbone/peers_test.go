@@ -4,6 +4,7 @@ package hbone
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,12 @@ func begun(s scene.Scene, path flow.Path) {
 	s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == "tail" })
 	s.Event(over, timeline.Marker, "", map[string]string{"what": "tail"})
 	peerSaw(s, path, bad, timeline.PeerBegan)
+}
+
+// stopped has a scene end at an instant, as a recording that is stopped does.
+func stopped(s scene.Scene, at time.Duration) {
+	s.Drop(func(e timeline.Event) bool { return e.At > at })
+	s.Samples = slices.DeleteFunc(s.Samples, func(x timeline.Sample) bool { return x.End > at })
 }
 
 // calls adds an app's connections to a peer.
@@ -143,6 +150,14 @@ func TestBacksOff(t *testing.T) {
 		{Name: "a dial for each while they are reset", Build: turning(160, 2, nil), Want: spec.Fail},
 		{Name: "a dial for each while they are told to go", Build: turning(6, 160, nil), Want: spec.Fail},
 		{Name: "none was told to go", Build: turning(6, 0, nil), Want: spec.Inconclusive},
+		{Name: "stopped at its begin", Build: func(s scene.Scene) {
+			turning(6, 0, nil)(s)
+			stopped(s, bad+200*time.Millisecond)
+		}, Want: spec.Inconclusive},
+		{Name: "a dial for each, and stopped in the next phase", Build: func(s scene.Scene) {
+			turning(160, 2, nil)(s)
+			stopped(s, bad+8*time.Second+200*time.Millisecond)
+		}, Want: spec.Fail},
 		{Name: "nobody wanted anything", Build: func(s scene.Scene) {
 			turning(6, 2, nil)(s)
 			s.Samples = nil
@@ -213,6 +228,10 @@ func TestPoolsThroughGoAways(t *testing.T) {
 		{Name: "a little more than 5 for 100", Build: moving(10, 42, nil), Want: spec.Fail},
 		{Name: "a connection failed", Build: moving(10, 10, endingAs(bad+time.Second, bad+time.Second+60*time.Millisecond, timeline.Reset)), Want: spec.Fail},
 		{Name: "nobody was told", Build: moving(0, 1, nil), Want: spec.Inconclusive},
+		{Name: "stopped at its begin", Build: func(s scene.Scene) {
+			moving(10, 10, nil)(s)
+			stopped(s, bad+300*time.Millisecond)
+		}, Want: spec.Inconclusive},
 		{Name: "few wanted anything", Build: func(s scene.Scene) {
 			moving(10, 3, nil)(s)
 			s.Samples = s.Samples[:len(s.Samples)/4]
