@@ -273,6 +273,9 @@ func TestCutReachesPeer(t *testing.T) {
 		return func(s scene.Scene) {
 			begun(s, flow.PeerHears)
 			for n := range resets {
+				peerSaw(s, flow.PeerHears, bad+time.Duration(n)*time.Second/5-toHearing.Takes, timeline.PeerConnect, "conn", "1", "stream", fmt.Sprint(2*n+1))
+			}
+			for n := range resets {
 				peerSaw(s, flow.PeerHears, bad+time.Duration(n)*time.Second/5, timeline.PeerReset, "conn", "1", "stream", fmt.Sprint(2*n+1))
 			}
 			for n := range ends {
@@ -285,7 +288,34 @@ func TestCutReachesPeer(t *testing.T) {
 		{Name: "reset", Build: hearing(200, 0), Want: spec.Pass},
 		{Name: "one ended", Build: hearing(200, 1), Want: spec.Fail},
 		{Name: "all ended", Build: hearing(0, 200), Want: spec.Fail},
-		{Name: "nothing was heard", Build: hearing(0, 0), Want: spec.Inconclusive},
+		{Name: "no tunnel came", Build: hearing(0, 0), Want: spec.Inconclusive},
+		{Name: "nothing was heard", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset })
+		}, Want: spec.Fail},
+		{Name: "nothing was heard of one", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.Attrs["stream"] == "11" })
+		}, Want: spec.Fail},
+		{Name: "one was heard late", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.Attrs["stream"] == "11" })
+			peerSaw(s, flow.PeerHears, bad+20*time.Second, timeline.PeerReset, "conn", "1", "stream", "11")
+		}, Want: spec.Fail},
+		{Name: "the last one had no time to be heard", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, over-heardWithin, timeline.PeerConnect, "conn", "1", "stream", "1001")
+		}, Want: spec.Pass},
+		{Name: "one went with its tunnel", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, bad, timeline.PeerConnect, "conn", "2", "stream", "1")
+			peerSaw(s, flow.PeerHears, bad+time.Second, timeline.PeerEnded, "conn", "2", "by", timeline.PeerByRST)
+		}, Want: spec.Pass},
+		{Name: "stopped, with some on their way", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.At > bad+30*time.Second })
+			stopped(s, bad+30*time.Second)
+		}, Want: spec.Pass},
 		{Name: "nothing was cut", Build: func(s scene.Scene) {
 			hearing(200, 0)(s)
 			s.Samples = nil
