@@ -16,31 +16,59 @@ import (
 // at its own address, in [D, D+P]: those of streams that open one for each
 // request, and those that streams of kept connections open meanwhile.
 func AcceptsAfterDrain() Check {
-	return servesNew("P", func(c Case) time.Duration { return c.P })
+	return servesNew(within("P", func(c Case) time.Duration { return c.P }))
 }
 
 // AcceptsUntil is AcceptsAfterDrain until a time of the caller's after D, in place of P. own
 // are floors, by their names, that take the place of the check's.
 func AcceptsUntil(after time.Duration, own ...Floor) Check {
-	return servesNew(after.String(), func(Case) time.Duration { return after }, own...)
+	return servesNew(within(after.String(), func(Case) time.Duration { return after }), own...)
 }
 
-func servesNew(called string, after func(Case) time.Duration, own ...Floor) Check {
-	window := fmt.Sprintf("[D, D+%s]", called)
-	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod in " + window, N: 50}.OrOwn(own)
+// AcceptsWhileAppDoes is AcceptsAfterDrain for as long as the app behind the address accepts, as it
+// says itself (timeline.DrainListenerClosed); where it says nothing of that, until D + P.
+func AcceptsWhileAppDoes() Check {
+	return servesNew(stretch{
+		window: "from D until the app accepts no more", broke: "while the app accepted",
+		end: func(c Case, t Ending) time.Duration {
+			for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+				if e.At >= t.Drain.At {
+					return e.At - e.Err - atTheDoor
+				}
+			}
+			return t.Drain.At + c.P
+		},
+	})
+}
+
+// stretch is for how long from D on new connections are judged: in words, and until when.
+type stretch struct {
+	window, broke string
+	end           func(Case, Ending) time.Duration
+}
+
+func within(called string, after func(Case) time.Duration) stretch {
+	return stretch{
+		window: fmt.Sprintf("in [D, D+%s]", called), broke: fmt.Sprintf("within %s of the drain's start", called),
+		end: func(c Case, t Ending) time.Duration { return t.Drain.At + after(c) },
+	}
+}
+
+func servesNew(of stretch, own ...Floor) Check {
+	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod " + of.window, N: 50}.OrOwn(own)
 	keptConns := Floor{Per: "termination", Name: "requests on kept connections", N: 0,
 		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones",
 	}.OrOwn(own)
 	return Check{
-		Name:     "new connections to the instance itself in " + window,
-		Expected: "every new connection to the terminating pod in " + window + " is accepted and its request answered",
+		Name:     "new connections to the instance itself " + of.window,
+		Expected: "every new connection to the terminating pod " + of.window + " is accepted and its request answered",
 		Likely:   earlyEnd,
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
-				end := t.Drain.At + after(c)
+				end := of.end(c, t)
 				g.span(t.Drain.At, end)
 				w := g.accepts(c, t, t.Drain, "D", end)
 				g.watchedUntil(c, t, end)
@@ -51,7 +79,7 @@ func servesNew(called string, after func(Case) time.Duration, own ...Floor) Chec
 			ended.bound(ended.hit, max(ended.sum.sound, lost), lost)
 			return g.conclude(
 				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, ended),
-				fmt.Sprintf("%d of %s failed within %s of the drain's start, at %d of %s", lost, plural(total, "new connection", "new connections"), called, ended.hit, ended))
+				fmt.Sprintf("%d of %s failed %s, at %d of %s", lost, plural(total, "new connection", "new connections"), of.broke, ended.hit, ended))
 		},
 	}
 }

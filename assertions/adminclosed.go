@@ -124,6 +124,12 @@ func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 			seen = seen || !t.Exit.Known() || e.At < t.Exit.At-t.Exit.Err-atTheDoor
 		}
 	}
+	// Of who stands beside an app the app's health tells nothing: its clients do.
+	for _, s := range c.Timeline.Samples {
+		if directTo(s, t.UID) && s.Failed() && s.Start >= get.At && s.End < deleted {
+			g.failed(c, s, s.Start, t.Name, "%s after GET %s on port %s (%s): %s", ms(s.Start-get.At), get.Attrs["path"], get.Attrs["port"], get.Attrs["status"], describe(s))
+		}
+	}
 	if seen {
 		return
 	}

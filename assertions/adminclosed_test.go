@@ -67,6 +67,22 @@ func TestAdminClosed(t *testing.T) {
 			all(s, 200)
 			s.event(got+sec, timeline.ProcExit, uid, nil)
 		}, spec.Fail},
+		{"a GET from which on clients are refused, and health stays good", AdminClosed(), func(s *scene) {
+			all(s, 200)
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && x.Start > got+sec && x.End < wireD-100*time.Millisecond {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Fail},
+		{"clients that are refused before it", AdminClosed(), func(s *scene) {
+			all(s, 200)
+			s.each(func(x *timeline.Sample) {
+				if directTo(*x, uid) && x.Start > tried-sec && x.End < tried {
+					fail(x, timeline.Refused)
+				}
+			})
+		}, spec.Pass},
 		{"a deletion that the watch shows late", AdminClosed(), func(s *scene) {
 			without(s, of(timeline.PodDeletion, uid))
 			s.event(wireD-40*time.Millisecond, timeline.Disruption, uid, map[string]string{"what": "delete"})

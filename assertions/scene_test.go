@@ -225,6 +225,14 @@ func TestChecks(t *testing.T) {
 	gap := func(s *scene) {
 		s.tl.Events = append(s.tl.Events, timeline.Event{At: 11 * sec, Source: "test", Kind: timeline.WatchGap, Subject: "endpointslices", Attrs: map[string]string{"why": "410"}})
 	}
+	says := func(s *scene) { s.event(shut, timeline.DrainListenerClosed, uid, nil) }
+	refuse := func(s *scene, from, to time.Duration) {
+		s.each(func(x *timeline.Sample) {
+			if onNewConns(*x) && directTo(*x, uid) && between(x, from, to) {
+				fail(x, timeline.Refused)
+			}
+		})
+	}
 	tests := []struct {
 		name  string
 		check Check
@@ -308,6 +316,22 @@ func TestChecks(t *testing.T) {
 				if onNewConns(*x) && directTo(*x, uid) && between(x, 12*sec, 30*sec) {
 					fail(x, timeline.Refused)
 				}
+			})
+		}, spec.Inconclusive},
+
+		{"while the app does: healthy", AcceptsWhileAppDoes(), says, spec.Pass},
+		{"while the app does: one refused inside P", AcceptsWhileAppDoes(), func(s *scene) { says(s); refuse(s, 12*sec, 12100*time.Millisecond) }, spec.Fail},
+		{"while the app does: refused after P", AcceptsWhileAppDoes(), func(s *scene) { says(s); refuse(s, 14*sec, 30*sec) }, spec.Fail},
+		{"while the app does: refused as the app's listener closes", AcceptsWhileAppDoes(), func(s *scene) {
+			says(s)
+			refuse(s, shut-atTheDoor+time.Millisecond, 30*sec)
+		}, spec.Pass},
+		{"while the app does: refused after P, and nobody says when the app closes", AcceptsWhileAppDoes(), func(s *scene) { refuse(s, 14*sec, 30*sec) }, spec.Pass},
+		{"while the app does: nothing terminated", AcceptsWhileAppDoes(), func(s *scene) { s.drop(ofKind(timeline.PodDeletion)) }, spec.Inconclusive},
+		{"while the app does: too little was sent", AcceptsWhileAppDoes(), func(s *scene) {
+			says(s)
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool {
+				return onNewConns(x) && directTo(x, uid) && between(&x, del, 30*sec)
 			})
 		}, spec.Inconclusive},
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -196,10 +197,16 @@ func (g *ground) try(ctx context.Context) (result, why string) {
 	switch {
 	case err != nil:
 		return timeline.TriedRefused, err.Error()
-	case made.Annotations[meshapi.DataplaneAnnotation] == "":
+	case !injected(made):
 		return timeline.TriedBare, ""
 	}
 	return timeline.TriedInjected, ""
+}
+
+// injected says whether a pod has a sidecar: the annotation is only somebody's word for it.
+func injected(pod *corev1.Pod) bool {
+	is := func(c corev1.Container) bool { return c.Name == injector.SidecarName }
+	return slices.ContainsFunc(pod.Spec.InitContainers, is) || slices.ContainsFunc(pod.Spec.Containers, is)
 }
 
 // tryEvery is how often pods are tried while a controller is ended.

@@ -61,6 +61,12 @@ func TestHandsOver(t *testing.T) {
 			held(s, scene.D+6*time.Second, scene.OtherUID)
 		}, Want: spec.Fail},
 		{Name: "kept", Build: func(s scene.Scene) { held(s, time.Second, scene.UID) }, Want: spec.Fail},
+		{Name: "stopped before anybody had to lead", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			s.Drop(func(e timeline.Event) bool {
+				return e.Attrs["what"] == assertions.MarkTail || e.Kind == timeline.ProcExit
+			})
+		}, Want: spec.Inconclusive},
 		{Name: "taken when it had run out", Build: func(s scene.Scene) {
 			held(s, time.Second, scene.UID)
 			held(s, scene.D+15*time.Second, scene.OtherUID)

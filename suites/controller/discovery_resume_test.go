@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/scene"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -98,6 +99,12 @@ func TestResumesWhole(t *testing.T) {
 			resumption(nil, nil)(s)
 			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.Listed && e.At > aloneFrom })
 		}, Want: spec.Fail}, // of which it told
+		{Name: "stopped as a stream began, before it was told of all", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			s.Drop(func(e timeline.Event) bool {
+				return e.Kind == timeline.Subscribed && e.At > aloneTo || e.Attrs["what"] == assertions.MarkTail
+			})
+		}, Want: spec.Inconclusive},
 		{Name: "nobody listened", Build: func(s scene.Scene) {
 			resumption(nil, nil)(s)
 			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.Subscribed })

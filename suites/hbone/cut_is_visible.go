@@ -99,6 +99,10 @@ func CutReachesApp() assertions.Check {
 	}
 }
 
+// heardWithin is how long after the app's cut the peer may hear nothing of it: what carries it says that
+// at once.
+const heardWithin = 5 * time.Second
+
 // CutReachesPeer judges what the peer heard of streams whose connections the app has cut.
 func CutReachesPeer() assertions.Check {
 	cut := assertions.Floor{Name: "connections that the app cut in the middle of a body", N: 50}
@@ -124,11 +128,36 @@ func CutReachesPeer() assertions.Check {
 					y.Against(e.At, "", "", "stream %s in tunnel %s ended by END_STREAM", e.Attrs["stream"], e.Attrs["conn"])
 				}
 			}
+			for _, e := range unheard(c) {
+				y.Late(c, e.At, "", "", "stream %s in tunnel %s: the peer heard nothing of its end, %s after the app had cut it", e.Attrs["stream"], e.Attrs["conn"], heardWithin)
+			}
 			y.Count(cut, n)
 			y.Count(reset, resets)
 			return y.Conclude(
 				fmt.Sprintf("the app cut %d connections, and the peer heard %d streams reset and none end", n, resets),
-				fmt.Sprintf("of %d connections that the app cut, %d ended for the peer as if that were all", n, y.Culprits()))
+				fmt.Sprintf("of %d connections that the app cut, %d ended for the peer as if that were all, or never", n, y.Culprits()))
 		},
 	}
+}
+
+// unheard are the CONNECTs, at the time by which their ends were to be heard, of streams of which the
+// peer heard none by then. Each of its connections the app cuts after the same time.
+func unheard(c assertions.Case) []timeline.Event {
+	heard := map[string]time.Duration{} // by a stream's name, or a tunnel's
+	name := func(e timeline.Event) string { return e.Attrs["conn"] + "/" + e.Attrs["stream"] }
+	for _, e := range saw(c, flow.PeerHears, timeline.PeerReset, timeline.PeerEndStream, timeline.PeerEnded) {
+		if _, there := heard[name(e)]; !there {
+			heard[name(e)] = e.At
+		}
+	}
+	var out []timeline.Event
+	for _, e := range saw(c, flow.PeerHears, timeline.PeerConnect) {
+		by := e.At + toHearing.Takes + heardWithin
+		soon := func(name string) bool { at, there := heard[name]; return there && at <= by }
+		if by < c.Tail && !soon(name(e)) && !soon(e.Attrs["conn"]+"/") {
+			e.At = by
+			out = append(out, e)
+		}
+	}
+	return out
 }

@@ -4,6 +4,7 @@ package hbone
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,12 @@ func begun(s scene.Scene, path flow.Path) {
 	s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == "tail" })
 	s.Event(over, timeline.Marker, "", map[string]string{"what": "tail"})
 	peerSaw(s, path, bad, timeline.PeerBegan)
+}
+
+// stopped has a scene end at an instant, as a recording that is stopped does.
+func stopped(s scene.Scene, at time.Duration) {
+	s.Drop(func(e timeline.Event) bool { return e.At > at })
+	s.Samples = slices.DeleteFunc(s.Samples, func(x timeline.Sample) bool { return x.End > at })
 }
 
 // calls adds an app's connections to a peer.
@@ -143,6 +150,14 @@ func TestBacksOff(t *testing.T) {
 		{Name: "a dial for each while they are reset", Build: turning(160, 2, nil), Want: spec.Fail},
 		{Name: "a dial for each while they are told to go", Build: turning(6, 160, nil), Want: spec.Fail},
 		{Name: "none was told to go", Build: turning(6, 0, nil), Want: spec.Inconclusive},
+		{Name: "stopped at its begin", Build: func(s scene.Scene) {
+			turning(6, 0, nil)(s)
+			stopped(s, bad+200*time.Millisecond)
+		}, Want: spec.Inconclusive},
+		{Name: "a dial for each, and stopped in the next phase", Build: func(s scene.Scene) {
+			turning(160, 2, nil)(s)
+			stopped(s, bad+8*time.Second+200*time.Millisecond)
+		}, Want: spec.Fail},
 		{Name: "nobody wanted anything", Build: func(s scene.Scene) {
 			turning(6, 2, nil)(s)
 			s.Samples = nil
@@ -213,6 +228,10 @@ func TestPoolsThroughGoAways(t *testing.T) {
 		{Name: "a little more than 5 for 100", Build: moving(10, 42, nil), Want: spec.Fail},
 		{Name: "a connection failed", Build: moving(10, 10, endingAs(bad+time.Second, bad+time.Second+60*time.Millisecond, timeline.Reset)), Want: spec.Fail},
 		{Name: "nobody was told", Build: moving(0, 1, nil), Want: spec.Inconclusive},
+		{Name: "stopped at its begin", Build: func(s scene.Scene) {
+			moving(10, 10, nil)(s)
+			stopped(s, bad+300*time.Millisecond)
+		}, Want: spec.Inconclusive},
 		{Name: "few wanted anything", Build: func(s scene.Scene) {
 			moving(10, 3, nil)(s)
 			s.Samples = s.Samples[:len(s.Samples)/4]
@@ -254,6 +273,9 @@ func TestCutReachesPeer(t *testing.T) {
 		return func(s scene.Scene) {
 			begun(s, flow.PeerHears)
 			for n := range resets {
+				peerSaw(s, flow.PeerHears, bad+time.Duration(n)*time.Second/5-toHearing.Takes, timeline.PeerConnect, "conn", "1", "stream", fmt.Sprint(2*n+1))
+			}
+			for n := range resets {
 				peerSaw(s, flow.PeerHears, bad+time.Duration(n)*time.Second/5, timeline.PeerReset, "conn", "1", "stream", fmt.Sprint(2*n+1))
 			}
 			for n := range ends {
@@ -266,7 +288,34 @@ func TestCutReachesPeer(t *testing.T) {
 		{Name: "reset", Build: hearing(200, 0), Want: spec.Pass},
 		{Name: "one ended", Build: hearing(200, 1), Want: spec.Fail},
 		{Name: "all ended", Build: hearing(0, 200), Want: spec.Fail},
-		{Name: "nothing was heard", Build: hearing(0, 0), Want: spec.Inconclusive},
+		{Name: "no tunnel came", Build: hearing(0, 0), Want: spec.Inconclusive},
+		{Name: "nothing was heard", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset })
+		}, Want: spec.Fail},
+		{Name: "nothing was heard of one", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.Attrs["stream"] == "11" })
+		}, Want: spec.Fail},
+		{Name: "one was heard late", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.Attrs["stream"] == "11" })
+			peerSaw(s, flow.PeerHears, bad+20*time.Second, timeline.PeerReset, "conn", "1", "stream", "11")
+		}, Want: spec.Fail},
+		{Name: "the last one had no time to be heard", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, over-heardWithin, timeline.PeerConnect, "conn", "1", "stream", "1001")
+		}, Want: spec.Pass},
+		{Name: "one went with its tunnel", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, bad, timeline.PeerConnect, "conn", "2", "stream", "1")
+			peerSaw(s, flow.PeerHears, bad+time.Second, timeline.PeerEnded, "conn", "2", "by", timeline.PeerByRST)
+		}, Want: spec.Pass},
+		{Name: "stopped, with some on their way", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.At > bad+30*time.Second })
+			stopped(s, bad+30*time.Second)
+		}, Want: spec.Pass},
 		{Name: "nothing was cut", Build: func(s scene.Scene) {
 			hearing(200, 0)(s)
 			s.Samples = nil

@@ -48,17 +48,15 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // ServedThoughRefused judges the connections of an app to a peer that refuses some of the CONNECTs for
 // them as not processed.
 func ServedThoughRefused() assertions.Check {
-	floors := map[string]assertions.Floor{
-		timeline.PeerByReset: {Name: "CONNECTs that the peer refused by REFUSED_STREAM", N: 30,
-			Reason: "one in five is, and what becomes of each is the same: it is no count over a window"},
-		timeline.PeerByGoAway: {Name: "CONNECTs that the peer refused by a GOAWAY that does not cover them", N: 30,
-			Reason: "as those by REFUSED_STREAM"},
-	}
+	byReset := assertions.Floor{Name: "CONNECTs that the peer refused by REFUSED_STREAM", N: 30,
+		Reason: "one in five is, and what becomes of each is the same: it is no count over a window"}
+	byGoAway := assertions.Floor{Name: "CONNECTs that the peer refused by a GOAWAY that does not cover them", N: 30,
+		Reason: "as those by REFUSED_STREAM"}
 	served := assertions.Floor{Name: "connections of the app to the peer while it refuses some", N: 300}
 	return assertions.Check{
 		Name:     "connections to a peer that refuses CONNECTs as not processed",
 		Expected: "each is served: no app hears of a CONNECT that was not processed",
-		Floors:   []assertions.Floor{floors[timeline.PeerByReset], floors[timeline.PeerByGoAway], served},
+		Floors:   []assertions.Floor{byReset, byGoAway, served},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
 			from, _ := began(&y, c, flow.PeerRefuses)
@@ -66,9 +64,8 @@ func ServedThoughRefused() assertions.Check {
 			for _, e := range saw(c, flow.PeerRefuses, timeline.PeerRefused) {
 				refused[e.Attrs["by"]]++
 			}
-			for by, f := range floors {
-				y.Count(f, refused[by])
-			}
+			y.Count(byReset, refused[timeline.PeerByReset])
+			y.Count(byGoAway, refused[timeline.PeerByGoAway])
 			n := 0
 			for _, s := range dialled(c, flow.PeerRefuses) {
 				if s.Start < from {

@@ -109,6 +109,8 @@ func Check(m *v1alpha1.Matrix, breaks func(spec.Fault) []string) {
 				wrong("%s, expected %s. %s", c.Verdict, want.Verdict, c.Reason)
 			case c.Verdict == spec.Fail && c.Culprits == 0:
 				wrong("failed without a culprit: that is no kill")
+			case named && !slices.ContainsFunc(c.Failed, func(name string) bool { return name != spec.Claimed }) && len(c.Failed) > 0:
+				wrong("never served at all: none of its checks was put to it, and that is no kill")
 			case named && c.Verdict != spec.Fail:
 				wrong("%s, and the fault is there to make it fail", c.Verdict)
 			case len(want.beyond(c.Failed)) > 0:

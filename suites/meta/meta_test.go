@@ -63,6 +63,7 @@ func TestCheck(t *testing.T) {
 		{"by another check", v1alpha1.MatrixCell{Behaviour: "rollout.zero-failed", Verdict: spec.Fail, Culprits: 1, Failed: []string{"the ledger against the clients"}}, "not by its check \"requests through the Service", ""},
 		{"by that one too", v1alpha1.MatrixCell{Behaviour: "rollout.zero-failed", Verdict: spec.Fail, Culprits: 1, Failed: []string{"the ledger against the clients", "requests through the Service in [first D, last exit + P]"}}, "", ""},
 		{"a kill without a culprit", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail}, "without a culprit", ""},
+		{"never served at all", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Fail, Culprits: 1, Failed: []string{spec.Claimed, spec.Claimed}}, "that is no kill", ""},
 		{"no kill", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Pass}, "Pass, expected Fail", ""},
 		{"a doubt", v1alpha1.MatrixCell{Behaviour: "pod.accept-after-sigterm", Verdict: spec.Inconclusive, Reason: "starved"}, "", "Inconclusive, expected Fail. starved"},
 		{"as unsure as it was meant to be", v1alpha1.MatrixCell{Behaviour: "endpoints.affinity-moves", Verdict: spec.Inconclusive, Reason: dead}, "", ""},

@@ -27,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HTTP},
 
 	Why:    "An app that goes on accepting after SIGTERM does so because peers still dial it. A sidecar that stands in front of it and refuses them undoes that: to its clients the app is gone when it is told to go, however well it drains.",
-	Causes: "A proxy that stops accepting at SIGTERM, which a plain container gets together with the app. A drain that a preStop hook begins, before the app's own has ended.",
+	Causes: "A proxy that stops accepting at SIGTERM, which a plain container gets together with the app. One that waits for a time which is shorter than the app's drain. A drain that a preStop hook begins, before the app's own has ended.",
 	Fix:    "Let the sidecar accept until the app's containers are gone: as a native sidecar (an init container with restartPolicy: Always) it is told to go after them. As a plain container let it wait for the app's end, and not for a time.",
 
 	Topology: behaviour.Beside,
@@ -37,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
-	Checks:     []assertions.Check{ThroughSidecar(assertions.AcceptsAfterDrain())},
+	Checks:     []assertions.Check{ThroughSidecar(assertions.AcceptsWhileAppDoes())},
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm},
 	Resolution: 20 * time.Millisecond,
 })

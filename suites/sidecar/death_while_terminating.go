@@ -125,7 +125,7 @@ func bereaved(c assertions.Case, t assertions.Ending) (killed time.Duration, dea
 	if !t.Exit.Known() {
 		return 0, death, fmt.Sprintf("nobody saw the app of %s exit", t.Name)
 	}
-	for _, e := range besideApp(c, t) {
+	for _, e := range ofSidecar(c, besideApp(c, t)) {
 		if e.At >= killed {
 			return killed, e, ""
 		}

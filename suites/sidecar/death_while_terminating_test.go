@@ -71,6 +71,12 @@ func TestDeathIsTold(t *testing.T) {
 				x.End, x.Outcome = death+1500*time.Millisecond, timeline.Timeout
 			}
 		}), Want: spec.Fail},
+		{Name: "a vendor's was never seen to go, and what was there for its drain was", Build: func(s scene.Scene) {
+			killed(kill, 2*time.Second, nil)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.ProcExit && e.Attrs["container"] != "" })
+			vendors(s)
+			s.Event(scene.Exit-time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+		}, Want: spec.Inconclusive},
 		{Name: "nobody killed it", Build: killed("other", time.Millisecond, nil), Want: spec.Inconclusive},
 	})
 }

@@ -4,6 +4,7 @@ package sidecar
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -88,7 +89,7 @@ func LeavesWithTheApp() assertions.Check {
 						tally.Late(c, e.At, t.Name, "", "%s: %s of %s is gone, %s after its app", t.Clock(e.At), e.Attrs["container"], t.Name, (e.At - t.Exit.At).Round(time.Millisecond))
 					}
 				}
-				tally.Least(seen, t.Name, len(exits))
+				tally.Least(seen, t.Name, len(ofSidecar(c, exits)))
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s: the last process was gone %s after its app at most", assertions.Plural(all, "pod", "pods"), longest.Round(time.Millisecond)),
@@ -97,8 +98,9 @@ func LeavesWithTheApp() assertions.Check {
 	}
 }
 
-// besideApp are the exits, from D on, of the containers of an instance that are not the app's, as the
-// node's witness saw them.
+// besideApp are the exits, from the deletion on, of the containers of an instance that are not the
+// app's, as the node's witness saw them: one that watches the API for its pod's deletion may hear of
+// that before its app is told to go.
 func besideApp(c assertions.Case, t assertions.Ending) []timeline.Event {
 	app := ""
 	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
@@ -106,11 +108,25 @@ func besideApp(c assertions.Case, t assertions.Ending) []timeline.Event {
 			app = e.Attrs["container"]
 		}
 	}
+	from := t.Drain.At - t.Drain.Err
+	if t.Del.Known() {
+		from = min(from, t.Del.At-t.Del.Err)
+	}
 	var out []timeline.Event
 	for _, e := range c.Timeline.EventsOf(timeline.ProcExit, t.UID) {
-		if name := e.Attrs["container"]; e.At >= t.Drain.At-t.Drain.Err && name != "" && name != app {
+		if name := e.Attrs["container"]; e.At >= from && name != "" && name != app {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// ofSidecar are those exits that are of the sidecar itself. Of a vendor's that is the container which
+// its file names: others may have been there for its drain only.
+func ofSidecar(c assertions.Case, exits []timeline.Event) []timeline.Event {
+	own := c.Beside()
+	if own == "" {
+		return exits
+	}
+	return slices.DeleteFunc(slices.Clone(exits), func(e timeline.Event) bool { return e.Attrs["container"] != own })
 }

@@ -30,6 +30,15 @@ func TestLeavesWithTheApp(t *testing.T) {
 		{Name: "long after", Build: beside(scene.Exit + leaveWithin + time.Second), Want: spec.Fail},
 		{Name: "one of two long after", Build: beside(scene.Exit, scene.Exit+leaveWithin+time.Second), Want: spec.Fail},
 		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
+		{Name: "nobody saw a vendor's, but what was there for its drain", Build: func(s scene.Scene) {
+			vendors(s)
+			s.Event(scene.Exit+time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+		}, Want: spec.Inconclusive},
+		{Name: "what was there for a vendor's drain, long after", Build: func(s scene.Scene) {
+			vendors(s)
+			beside(scene.Exit + time.Second)(s)
+			s.Event(scene.Exit+leaveWithin+time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
+		}, Want: spec.Fail},
 		{Name: "an init container", Build: beside(scene.D - time.Second), Want: spec.Inconclusive},
 	})
 }

@@ -4,11 +4,9 @@ package sidecar
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -45,9 +43,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 100 * time.Millisecond,
 })
 
-// OutlastsTheApp judges that no container beside the app ends before it, by the exits of processes
-// that the node's witness saw. Of a vendor's sidecar it is the one that its file names: others may
-// have been there for its drain only.
+// OutlastsTheApp judges that no sidecar ends before its app, by the exits of processes that the node's
+// witness saw.
 func OutlastsTheApp() assertions.Check {
 	seen := assertions.Floor{Per: "termination", Name: "exits of containers beside the app", N: 1,
 		Reason: "a pod ends once",
@@ -64,10 +61,7 @@ func OutlastsTheApp() assertions.Check {
 					tally.Doubt("nobody saw the app of %s exit", t.Name)
 					continue
 				}
-				exits := besideApp(c, t)
-				if own := c.Beside(); own != "" {
-					exits = slices.DeleteFunc(exits, func(e timeline.Event) bool { return e.Attrs["container"] != own })
-				}
+				exits := ofSidecar(c, besideApp(c, t))
 				for _, e := range exits {
 					tally.Span(t.Drain.At, max(e.At, t.Exit.At))
 					if e.At+e.Err < t.Exit.At-t.Exit.Err {

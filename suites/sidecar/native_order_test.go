@@ -28,6 +28,11 @@ func TestOutlastsTheApp(t *testing.T) {
 			vendors(s)
 			s.Event(scene.Exit+time.Second, timeline.ProcExit, scene.UID, map[string]string{"container": "hook"})
 		}, Want: spec.Inconclusive},
+		{Name: "between the deletion and the app's own signal", Build: func(s scene.Scene) {
+			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.DrainStart })
+			s.Event(scene.D+300*time.Millisecond, timeline.DrainStart, scene.UID, map[string]string{"trigger": "SIGTERM"})
+			beside(scene.D + 200*time.Millisecond)(s)
+		}, Want: spec.Fail},
 		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
 		{Name: "an init container", Build: beside(scene.D - time.Second), Want: spec.Inconclusive},
 	})
