@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures/bench/delay"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -79,6 +80,7 @@ func table(c *Config) []setting {
 		{name: "strict", help: "let a SHOULD that fails fail the run", set: truth(&c.Strict), yes: true},
 		{name: "p", help: "propagation window P, 3s without one", set: span(&c.P)},
 		{name: "lag", stages: onHost, help: "how long the stage's own balancer takes to follow an instance's readiness, 500ms without one", set: span(&c.Lag)},
+		{name: "tunnel-delay", stages: onHost, help: "how much later each packet of a tunnel arrives between the pods of the mesh, one way, up to " + delay.Longest.String() + "; nothing without one", set: span(&c.TunnelDelay)},
 		{name: "out", help: "directory for the report and the recordings; lastcall-report/<date> without one", set: word(&c.Out)},
 		{name: "profile", help: "size of the run: ci, or full", set: word(&c.Profile)},
 	}

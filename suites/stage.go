@@ -102,7 +102,7 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 		*command, built = []string{path}, append(built, path)
 	}
 	s, err := host.Open(ctx, host.Config{
-		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Say: cfg.Say,
+		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, TunnelDelay: cfg.TunnelDelay, Say: cfg.Say,
 	})
 	switch {
 	case err != nil:

@@ -175,6 +175,9 @@ func (p *page) head() {
 	if r.Environment.CPUs > 0 {
 		env = append(env, count(r.Environment.CPUs, "CPU"))
 	}
+	if by := r.Environment.TunnelDelay; by > 0 {
+		env = append(env, "tunnels "+by.String()+" longer, either way")
+	}
 	p.f("  %s\n", strings.Join(env, ", "))
 	if says := r.Environment.Program; says != "" {
 		line := "the program says that it is: " + says

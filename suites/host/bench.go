@@ -81,8 +81,8 @@ type replica struct {
 }
 
 // openBench puts so many controllers up. dir is for what they need, logs for what they write.
-func openBench(ctx context.Context, dir, logs string, command []string, controllers int) (_ *meshBench, err error) {
-	b := &meshBench{objects: filepath.Join(dir, "objects"), keys: filepath.Join(dir, "keys"), command: command}
+func (s *Stage) openBench(ctx context.Context, dir, logs string, controllers int) (_ *meshBench, err error) {
+	b := &meshBench{objects: filepath.Join(dir, "objects"), keys: filepath.Join(dir, "keys"), command: s.cfg.Mesh}
 	for _, d := range []string{b.objects, b.keys, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("a folder for the mesh: %w", err)
@@ -102,6 +102,11 @@ func openBench(ctx context.Context, dir, logs string, command []string, controll
 			err = errors.Join(err, b.close())
 		}
 	}()
+	if by := s.cfg.TunnelDelay; by > 0 {
+		if err := b.network.Delay(by); err != nil {
+			return nil, err
+		}
+	}
 	for n := range controllers {
 		name := controller.Name
 		if n > 0 {

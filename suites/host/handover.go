@@ -51,7 +51,7 @@ func (m *meshed) openMesh(ctx context.Context) (*meshBench, error) {
 		return m.stage.meshBench(ctx)
 	}
 	dir := filepath.Join(m.stage.dir, m.scenario.Name, "mesh")
-	return openBench(ctx, dir, filepath.Join(m.stage.cfg.Logs, m.scenario.Name, meshLogs), m.stage.cfg.Mesh, handedOver)
+	return m.stage.openBench(ctx, dir, filepath.Join(m.stage.cfg.Logs, m.scenario.Name, meshLogs), handedOver)
 }
 
 // openSubscriber puts up the suite's own client of discovery, in a pod outside of the mesh.

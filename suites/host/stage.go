@@ -59,6 +59,9 @@ type Config struct {
 	// Lag is how long the service network takes to follow an endpoint; 0 is
 	// DefaultLag.
 	Lag time.Duration
+	// TunnelDelay is how much later each packet of a tunnel arrives, between pods of the mesh; 0:
+	// nothing is late.
+	TunnelDelay time.Duration
 	// Say takes what people should hear; nil: nobody does.
 	Say func(format string, args ...any)
 }
@@ -274,7 +277,7 @@ func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
 
 // Describe says where the run takes place.
 func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
-	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}
+	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel(), TunnelDelay: v1alpha1.Duration(s.cfg.TunnelDelay)}
 	if s.cfg.System == nil {
 		return env, nil
 	}
@@ -337,7 +340,7 @@ func (s *Stage) meshBench(ctx context.Context) (*meshBench, error) {
 	if s.bench != nil {
 		return s.bench, nil
 	}
-	b, err := openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), s.cfg.Mesh, 1)
+	b, err := s.openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), 1)
 	if err == nil {
 		s.bench = b
 	}
