@@ -68,7 +68,7 @@ func table(c *Config) []setting {
 		{name: "k8s", stages: onKind, help: "Kubernetes version, " + kind.DefaultKubernetes + " without one", set: word(&c.Kubernetes)},
 		{name: "nodes", stages: onKind, help: "number of nodes, " + strconv.Itoa(kind.DefaultNodes) + " without one", set: number(&c.Nodes)},
 		{name: "name", stages: onKind, help: "name of the cluster, " + defaultName + " without one", set: word(&c.Name)},
-		{name: "ip", stages: onKind, help: "IP family of pods and services: ipv4, ipv6 or dual", set: word(&c.IPFamily)},
+		{name: "ip", stages: slices.Concat(onKind, onHost), help: "IP family of pods and services, on a host of those of the mesh: ipv4, ipv6 or dual", set: word(&c.IPFamily)},
 		{name: "kube-proxy", stages: onKind, help: "kube-proxy's mode: iptables, nftables or ipvs", set: word(&c.KubeProxy)},
 		{name: "keep", stages: onKind, help: "leave the cluster running after the run", set: truth(&c.Keep), yes: true},
 		{name: "labels", help: "behaviours with one of these labels, or of one of these areas", set: list(&c.Labels)},

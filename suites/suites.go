@@ -65,7 +65,8 @@ type Config struct {
 	Nodes      int
 	Name       string
 	// KubeProxy and IPFamily are kube-proxy's mode and the cluster's family, as
-	// kind.Config has them; empty: the defaults, or whatever stands.
+	// kind.Config has them; empty: the defaults, or whatever stands. On stage host
+	// IPFamily is that of the mesh's pods; empty: IPv4.
 	KubeProxy, IPFamily string
 	// Keep leaves the cluster that was made standing.
 	Keep bool

@@ -333,6 +333,8 @@ func Command(r *v1alpha1.ConformanceReport) string {
 		add("ip", family(r.Environment.IPFamilies))
 	case "cluster":
 		add("kubeconfig", "KUBECONFIG")
+	case "host":
+		add("ip", family(r.Environment.IPFamilies))
 	}
 	add("profile", r.Settings.Profile)
 	add("p", r.Settings.P.String())

@@ -170,8 +170,8 @@ func (p *page) head() {
 		if e.KubeProxyMode != "" {
 			env = append(env, "kube-proxy "+e.KubeProxyMode)
 		}
-		env = append(env, e.IPFamilies...)
 	}
+	env = append(env, r.Environment.IPFamilies...)
 	if r.Environment.CPUs > 0 {
 		env = append(env, count(r.Environment.CPUs, "CPU"))
 	}

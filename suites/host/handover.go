@@ -185,8 +185,10 @@ func (m *meshed) churn(ctx context.Context) error {
 				Namespace: m.namespace, Name: fmt.Sprintf("passing-%d", n), UID: types(fmt.Sprintf("passing-%d", n)),
 				Annotations: map[string]string{meshapi.DataplaneAnnotation: "sidecar"},
 			},
-			Spec:   corev1.PodSpec{NodeName: node, ServiceAccountName: account},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip.String(), PodIPs: []corev1.PodIP{{IP: ip.String()}}},
+			Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account},
+		}
+		if pod.Status, err = m.bench.running(ip.String()); err != nil {
+			return err
 		}
 		if err := m.bench.put(fileOf(pod), pod); err != nil {
 			return err

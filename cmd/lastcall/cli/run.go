@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/bench/delay"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
@@ -175,7 +176,7 @@ LASTCALL_NAME in the environment.`,
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
-	f.StringVar(&r.IPFamily, "ip", "", ipHelp+" (--stage kind)")
+	f.StringVar(&r.IPFamily, "ip", "", ipHelp+"; on a host of those of the suite's mesh, ipv4 without it (--stage kind or host)")
 	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
 	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels, or of one of these areas: core is the quick look; pod, endpoints and rollout are areas (default all, unless --behaviours is given)")
@@ -223,8 +224,8 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 			}
 		}
 	case stageCluster:
-		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
-		needs(stageHost+" or "+stageKind, "system", "wait-idle")
+		needs(stageKind, "k8s", "nodes", "name", "kube-proxy", "keep")
+		needs(stageHost+" or "+stageKind, "system", "wait-idle", "ip")
 		needs(stageHost, "lag", "tunnel-delay")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
@@ -232,7 +233,10 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 			bad = append(bad, err)
 		}
 	case stageHost:
-		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
+		needs(stageKind, "k8s", "nodes", "name", "kube-proxy", "keep")
+		if _, err := bench.ParseStack(r.IPFamily); err != nil {
+			bad = append(bad, err)
+		}
 		needs(stageCluster, "kubeconfig", "agent-image")
 	default:
 		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
