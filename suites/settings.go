@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures/bench/delay"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -67,7 +68,7 @@ func table(c *Config) []setting {
 		{name: "k8s", stages: onKind, help: "Kubernetes version, " + kind.DefaultKubernetes + " without one", set: word(&c.Kubernetes)},
 		{name: "nodes", stages: onKind, help: "number of nodes, " + strconv.Itoa(kind.DefaultNodes) + " without one", set: number(&c.Nodes)},
 		{name: "name", stages: onKind, help: "name of the cluster, " + defaultName + " without one", set: word(&c.Name)},
-		{name: "ip", stages: onKind, help: "IP family of pods and services: ipv4, ipv6 or dual", set: word(&c.IPFamily)},
+		{name: "ip", stages: slices.Concat(onKind, onHost), help: "IP family of pods and services, on a host of those of the mesh: ipv4, ipv6 or dual", set: word(&c.IPFamily)},
 		{name: "kube-proxy", stages: onKind, help: "kube-proxy's mode: iptables, nftables or ipvs", set: word(&c.KubeProxy)},
 		{name: "keep", stages: onKind, help: "leave the cluster running after the run", set: truth(&c.Keep), yes: true},
 		{name: "labels", help: "behaviours with one of these labels, or of one of these areas", set: list(&c.Labels)},
@@ -79,6 +80,7 @@ func table(c *Config) []setting {
 		{name: "strict", help: "let a SHOULD that fails fail the run", set: truth(&c.Strict), yes: true},
 		{name: "p", help: "propagation window P, 3s without one", set: span(&c.P)},
 		{name: "lag", stages: onHost, help: "how long the stage's own balancer takes to follow an instance's readiness, 500ms without one", set: span(&c.Lag)},
+		{name: "tunnel-delay", stages: onHost, help: "how much later each packet of a tunnel arrives between the pods of the mesh, one way, up to " + delay.Longest.String() + "; nothing without one", set: span(&c.TunnelDelay)},
 		{name: "out", help: "directory for the report and the recordings; lastcall-report/<date> without one", set: word(&c.Out)},
 		{name: "profile", help: "size of the run: ci, or full", set: word(&c.Profile)},
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lastcall-dev/lastcall/fixtures/agentimage"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/kind/docker"
@@ -101,8 +102,12 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 		}
 		*command, built = []string{path}, append(built, path)
 	}
+	stack, err := bench.ParseStack(cfg.IPFamily)
+	if err != nil {
+		return nil, &UsageError{errors.Join(err, remove(built))}
+	}
 	s, err := host.Open(ctx, host.Config{
-		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Say: cfg.Say,
+		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Pods: stack, TunnelDelay: cfg.TunnelDelay, Say: cfg.Say,
 	})
 	switch {
 	case err != nil:

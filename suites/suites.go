@@ -24,6 +24,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/bench/delay"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -64,7 +65,8 @@ type Config struct {
 	Nodes      int
 	Name       string
 	// KubeProxy and IPFamily are kube-proxy's mode and the cluster's family, as
-	// kind.Config has them; empty: the defaults, or whatever stands.
+	// kind.Config has them; empty: the defaults, or whatever stands. On stage host
+	// IPFamily is that of the mesh's pods; empty: IPv4.
 	KubeProxy, IPFamily string
 	// Keep leaves the cluster that was made standing.
 	Keep bool
@@ -84,8 +86,11 @@ type Config struct {
 	P time.Duration
 	// Lag is how long the service network of stage host takes to follow an endpoint; 0
 	// means host.DefaultLag. One beyond P breaks what every system may rely on.
-	Lag     time.Duration
-	Profile string
+	Lag time.Duration
+	// TunnelDelay is how much later each packet of a tunnel arrives between the pods of stage host's
+	// mesh, one way; 0: nothing is late.
+	TunnelDelay time.Duration
+	Profile     string
 
 	// Out is the report's directory. It must not hold another run.
 	Out string
@@ -196,6 +201,12 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	}
 	if c.Lag < 0 || c.Lag > time.Minute {
 		bugs = append(bugs, fmt.Errorf("the balancer can't be %s late: give something above 0, up to 1m", c.Lag))
+	}
+	if c.TunnelDelay < 0 || c.TunnelDelay > delay.Longest {
+		bugs = append(bugs, fmt.Errorf("tunnels can't be %s late: give something above 0, up to %s", c.TunnelDelay, delay.Longest))
+	}
+	if c.TunnelDelay > 0 && c.Stage != StageHost {
+		bugs = append(bugs, fmt.Errorf("a delay of tunnels belongs to stage %s, where the wire between pods is the suite's own, and this is stage %s", StageHost, c.Stage))
 	}
 	if !slices.Contains([]string{behaviour.CI, behaviour.FullSize}, c.Profile) {
 		bugs = append(bugs, fmt.Errorf("there is no profile %q: it is %s or %s", c.Profile, behaviour.CI, behaviour.FullSize))

@@ -38,7 +38,7 @@ func execute(ctx context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceRepo
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,
 		Labels: r.Labels, Behaviours: r.IDs, Fault: string(r.Fault), Isolate: r.Isolate, WaitIdle: r.WaitIdle, Matrix: r.Matrix, Strict: r.Strict,
-		P: r.P, Lag: r.Lag, Profile: r.Profile, Out: r.Dir,
+		P: r.P, Lag: r.Lag, TunnelDelay: r.TunnelDelay, Profile: r.Profile, Out: r.Dir,
 		Planned:  r.Planned,
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },

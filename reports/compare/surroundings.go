@@ -39,6 +39,12 @@ var facts = []fact{
 		}
 		return r.Settings.Lag.String()
 	}, func(s string) string { return "lag=" + s }},
+	{"tunnel delay", func(r *v1alpha1.ConformanceReport) string {
+		if r.Environment.TunnelDelay == 0 {
+			return "none"
+		}
+		return r.Environment.TunnelDelay.String()
+	}, func(s string) string { return "tunnels+" + s }},
 	{"fault", func(r *v1alpha1.ConformanceReport) string { return cmp.Or(string(r.Settings.Fault), "none") },
 		func(s string) string { return strings.Replace(s, "none", "no fault", 1) }},
 	{"isolate", func(r *v1alpha1.ConformanceReport) string { return fmt.Sprint(r.Settings.Isolate) },

@@ -74,6 +74,9 @@ func head(b *bytes.Buffer, r *v1alpha1.ConformanceReport) {
 		about = append(about, "kube-proxy "+e.KubeProxyMode)
 	}
 	about = append(about, e.IPFamilies...)
+	if e.TunnelDelay > 0 {
+		about = append(about, "tunnels "+e.TunnelDelay.String()+" longer, either way")
+	}
 	if r.Settings.Profile != "" {
 		about = append(about, "profile "+r.Settings.Profile)
 	}

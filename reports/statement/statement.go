@@ -91,14 +91,17 @@ func (p *page) head() {
 		suite += ", with changes that are in no commit"
 	}
 	row("suite", suite)
-	size, lag := "", ""
+	size, lag, far := "", "", ""
 	if r.Settings.Profile != "" {
 		size = "size " + r.Settings.Profile
 	}
 	if r.Settings.Lag > 0 {
 		lag = "the stage's balancer follows within " + r.Settings.Lag.String()
 	}
-	row("settings", size, "P (propagation window) "+r.Settings.P.String(), lag)
+	if e.TunnelDelay > 0 {
+		far = "tunnels take " + e.TunnelDelay.String() + " longer, either way"
+	}
+	row("settings", size, "P (propagation window) "+r.Settings.P.String(), lag, far)
 	row("the run", fmt.Sprintf("%s, exit code %d", r.Verdict, r.ExitCode))
 }
 
@@ -330,11 +333,16 @@ func Command(r *v1alpha1.ConformanceReport) string {
 		add("ip", family(r.Environment.IPFamilies))
 	case "cluster":
 		add("kubeconfig", "KUBECONFIG")
+	case "host":
+		add("ip", family(r.Environment.IPFamilies))
 	}
 	add("profile", r.Settings.Profile)
 	add("p", r.Settings.P.String())
 	if r.Settings.Lag > 0 {
 		add("lag", r.Settings.Lag.String())
+	}
+	if r.Environment.TunnelDelay > 0 {
+		add("tunnel-delay", r.Environment.TunnelDelay.String())
 	}
 	add("labels", strings.Join(r.Settings.Labels, ","))
 	add("behaviours", strings.Join(r.Settings.Selected, ","))

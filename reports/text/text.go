@@ -170,10 +170,13 @@ func (p *page) head() {
 		if e.KubeProxyMode != "" {
 			env = append(env, "kube-proxy "+e.KubeProxyMode)
 		}
-		env = append(env, e.IPFamilies...)
 	}
+	env = append(env, r.Environment.IPFamilies...)
 	if r.Environment.CPUs > 0 {
 		env = append(env, count(r.Environment.CPUs, "CPU"))
+	}
+	if by := r.Environment.TunnelDelay; by > 0 {
+		env = append(env, "tunnels "+by.String()+" longer, either way")
 	}
 	p.f("  %s\n", strings.Join(env, ", "))
 	if says := r.Environment.Program; says != "" {

@@ -108,9 +108,11 @@ type Environment struct {
 	ContainerRuntime string   `json:"containerRuntime,omitempty"`
 	KubeProxyMode    string   `json:"kubeProxyMode,omitempty"` // as kube-proxy says itself
 	IPFamilies       []string `json:"ipFamilies,omitempty"`
-	Images           []Image  `json:"images,omitempty"`
-	NodeImage        string   `json:"nodeImage,omitempty"`
-	CPUs             int      `json:"cpus,omitempty"` // of the machine that ran the suite
+	// TunnelDelay is how much later each packet of a tunnel arrives, one way (stage host).
+	TunnelDelay Duration `json:"tunnelDelay,omitempty"`
+	Images      []Image  `json:"images,omitempty"`
+	NodeImage   string   `json:"nodeImage,omitempty"`
+	CPUs        int      `json:"cpus,omitempty"` // of the machine that ran the suite
 	// Load is the machine's one-minute load average, at the begin and at the
 	// end of the run.
 	Load *Load `json:"load,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,8 +82,8 @@ type replica struct {
 }
 
 // openBench puts so many controllers up. dir is for what they need, logs for what they write.
-func openBench(ctx context.Context, dir, logs string, command []string, controllers int) (_ *meshBench, err error) {
-	b := &meshBench{objects: filepath.Join(dir, "objects"), keys: filepath.Join(dir, "keys"), command: command}
+func (s *Stage) openBench(ctx context.Context, dir, logs string, controllers int) (_ *meshBench, err error) {
+	b := &meshBench{objects: filepath.Join(dir, "objects"), keys: filepath.Join(dir, "keys"), command: s.cfg.Mesh}
 	for _, d := range []string{b.objects, b.keys, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("a folder for the mesh: %w", err)
@@ -94,7 +95,7 @@ func openBench(ctx context.Context, dir, logs string, command []string, controll
 	if err := b.writeKeys(b.keys); err != nil {
 		return nil, err
 	}
-	if b.network, err = bench.New(); err != nil {
+	if b.network, err = bench.New(s.cfg.Pods); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -102,6 +103,11 @@ func openBench(ctx context.Context, dir, logs string, command []string, controll
 			err = errors.Join(err, b.close())
 		}
 	}()
+	if by := s.cfg.TunnelDelay; by > 0 {
+		if err := b.network.Delay(by); err != nil {
+			return nil, err
+		}
+	}
 	for n := range controllers {
 		name := controller.Name
 		if n > 0 {
@@ -218,17 +224,41 @@ func namespace(name string) *corev1.Namespace {
 }
 
 // admit makes a pod of a template as the API server has it then: with its sidecar, and an address.
-func (b *meshBench) admit(namespace, name, uid, ip string, template corev1.PodTemplateSpec) (*corev1.Pod, error) {
+func (b *meshBench) admit(namespace, name, uid, ip string, template corev1.PodTemplateSpec) (_ *corev1.Pod, err error) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name, pod.UID = namespace, name, types(uid)
 	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
 	if err := b.inject.Inject(pod); err != nil {
 		return nil, err
 	}
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, HostIPs: []corev1.HostIP{{IP: bench.Gateway.String()}},
+	pod.Status, err = b.running(ip)
+	return pod, err
+}
+
+// running is the status of a pod at an address.
+func (b *meshBench) running(ip string) (corev1.PodStatus, error) {
+	s := corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip}
+	all, err := b.addresses(ip)
+	for _, a := range all {
+		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: a})
 	}
-	return pod, nil
+	for _, a := range b.network.Stack().Gateways() {
+		s.HostIPs = append(s.HostIPs, corev1.HostIP{IP: a.String()})
+	}
+	return s, err
+}
+
+// addresses are those of the pod or the Service that has one of them: that first.
+func (b *meshBench) addresses(first string) ([]string, error) {
+	a, err := netip.ParseAddr(first)
+	if err != nil {
+		return nil, fmt.Errorf("the address of a pod or a Service: %w", err)
+	}
+	var out []string
+	for _, one := range b.network.Stack().All(a) {
+		out = append(out, one.String())
+	}
+	return out, nil
 }
 
 // beside are the containers of a pod that the mesh put there, as processes.

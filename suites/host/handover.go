@@ -51,7 +51,7 @@ func (m *meshed) openMesh(ctx context.Context) (*meshBench, error) {
 		return m.stage.meshBench(ctx)
 	}
 	dir := filepath.Join(m.stage.dir, m.scenario.Name, "mesh")
-	return openBench(ctx, dir, filepath.Join(m.stage.cfg.Logs, m.scenario.Name, meshLogs), m.stage.cfg.Mesh, handedOver)
+	return m.stage.openBench(ctx, dir, filepath.Join(m.stage.cfg.Logs, m.scenario.Name, meshLogs), handedOver)
 }
 
 // openSubscriber puts up the suite's own client of discovery, in a pod outside of the mesh.
@@ -185,8 +185,10 @@ func (m *meshed) churn(ctx context.Context) error {
 				Namespace: m.namespace, Name: fmt.Sprintf("passing-%d", n), UID: types(fmt.Sprintf("passing-%d", n)),
 				Annotations: map[string]string{meshapi.DataplaneAnnotation: "sidecar"},
 			},
-			Spec:   corev1.PodSpec{NodeName: node, ServiceAccountName: account},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip.String(), PodIPs: []corev1.PodIP{{IP: ip.String()}}},
+			Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account},
+		}
+		if pod.Status, err = m.bench.running(ip.String()); err != nil {
+			return err
 		}
 		if err := m.bench.put(fileOf(pod), pod); err != nil {
 			return err

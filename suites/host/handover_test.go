@@ -23,7 +23,7 @@ func TestHandOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it builds programs, and starts them")
 	}
-	if err := bench.Lacks(); err != nil {
+	if err := bench.Lacks(bench.IPv4); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
 	agent, mesh := program(t, "agent"), program(t, "mesh")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,7 +117,11 @@ func (m *meshed) announce() error {
 			return err
 		}
 		m.services[name], m.ends[name] = ip.String(), map[string]discoveryv1.Endpoint{}
-		all = append(all, m.serviceObject(name))
+		svc, err := m.serviceObject(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, svc)
 	}
 	return m.bench.put(m.namespace, all...)
 }
@@ -355,16 +360,17 @@ func (m *meshed) tell(pod *corev1.Pod) error {
 func fileOf(pod *corev1.Pod) string { return pod.Namespace + "-pod-" + pod.Name }
 
 // serviceObject is a Service.
-func (m *meshed) serviceObject(name string) *corev1.Service {
+func (m *meshed) serviceObject(name string) (*corev1.Service, error) {
+	all, err := m.bench.addresses(m.services[name])
 	svc := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: name},
-		Spec:       corev1.ServiceSpec{ClusterIP: m.services[name], ClusterIPs: []string{m.services[name]}},
+		Spec:       corev1.ServiceSpec{ClusterIP: m.services[name], ClusterIPs: all},
 	}
 	for _, port := range m.ports() {
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: strconv.Itoa(port), Port: int32(port), TargetPort: intstr.FromInt(port)})
 	}
-	return svc
+	return svc, err
 }
 
 // ports are the numbers of the subject's, each once.
@@ -377,20 +383,34 @@ func (m *meshed) ports() []int {
 	return slices.Compact(out)
 }
 
-// publish writes a Service's endpoints down. It is called with the lock held.
+// publish writes a Service's endpoints down, a slice for each family. It is called with the lock held.
 func (m *meshed) publish(service string) error {
+	var all []runtime.Object
+	for _, node := range m.bench.network.Stack().Gateways() {
+		all = append(all, m.slice(service, node.Is6()))
+	}
+	return m.bench.put(m.endsFile(service), all...)
+}
+
+// slice has the endpoints of a Service in one family.
+func (m *meshed) slice(service string, six bool) *discoveryv1.EndpointSlice {
+	family, name := discoveryv1.AddressTypeIPv4, service+"-ipv4"
+	if six {
+		family, name = discoveryv1.AddressTypeIPv6, service+"-ipv6"
+	}
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-		ObjectMeta:  metav1.ObjectMeta{Namespace: m.namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta:  metav1.ObjectMeta{Namespace: m.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: family,
 	}
 	for _, e := range m.ends[service] {
+		e.Addresses = slices.DeleteFunc(slices.Clone(e.Addresses), func(ip string) bool { return strings.Contains(ip, ":") != six })
 		slice.Endpoints = append(slice.Endpoints, e)
 	}
 	for _, port := range m.ports() {
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(strconv.Itoa(port)), Port: new(int32(port)), Protocol: new(corev1.ProtocolTCP)})
 	}
-	return m.bench.put(m.endsFile(service), slice)
+	return slice
 }
 
 // endsFile is where a Service's endpoints stand.
@@ -398,8 +418,12 @@ func (m *meshed) endsFile(service string) string { return m.namespace + "-endpoi
 
 func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 	is := func(what string) *bool { return new(e.Attrs[what] == "true") }
+	var all []string
+	for _, ip := range pod.Status.PodIPs {
+		all = append(all, ip.IP)
+	}
 	return discoveryv1.Endpoint{
-		Addresses:  []string{pod.Status.PodIP},
+		Addresses:  all,
 		Conditions: discoveryv1.EndpointConditions{Ready: is("ready"), Serving: is("serving"), Terminating: is("terminating")},
 		NodeName:   new(node),
 		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},

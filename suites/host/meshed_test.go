@@ -138,20 +138,57 @@ func TestMeshed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it builds programs, and starts them")
 	}
-	if err := bench.Lacks(); err != nil {
-		t.Skipf("skipped: %v", err)
+	agent, mesh := program(t, "agent"), program(t, "mesh")
+	for name, tc := range map[string]struct {
+		form  system.Form
+		pods  bench.Stack
+		delay time.Duration
+	}{
+		"native":           {form: system.Native},
+		"plain, IPv6":      {form: system.Plain, pods: bench.IPv6},
+		"native, dual":     {form: system.Native, pods: bench.Dual},
+		"native, far away": {form: system.Native, delay: 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := bench.Lacks(tc.pods); err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			s, err := Open(t.Context(), Config{Agent: agent, Mesh: mesh, Logs: t.TempDir(), P: time.Second, Pods: tc.pods, TunnelDelay: tc.delay})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if _, err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+			tl := recorded(t, s, short(tc.form))
+			endsInOrder(t, tl, tc.form)
+			takes(t, tl, tc.delay)
+		})
 	}
-	s, err := Open(t.Context(), Config{Agent: program(t, "agent"), Mesh: program(t, "mesh"), Logs: t.TempDir(), P: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
+}
+
+// takes says whether requests took as long as the wire makes them, by the quickest of each flow: one by
+// HTTP goes there and back, and its CONNECT before it. A new tunnel is two ways more for TCP, and for TLS.
+func takes(t *testing.T, tl *timeline.Timeline, delay time.Duration) {
+	t.Helper()
+	least := map[flow.Flow]time.Duration{}
+	for _, one := range tl.Samples {
+		f := one.Stream.Flow()
+		if took, ok := least[f]; !one.Failed() && (!ok || one.End-one.Start < took) {
+			least[f] = one.End - one.Start
 		}
-	})
-	for _, form := range []system.Form{system.Native, system.Plain} {
-		t.Run(string(form), func(t *testing.T) { endsInOrder(t, recorded(t, s, short(form)), form) })
+	}
+	for f, took := range least {
+		want := 4 * delay
+		if f.Protocol == flow.HBONE {
+			want = 8 * delay
+		}
+		if took < want || delay > 0 && took > want+2*delay {
+			t.Errorf("%v takes %v", f, took)
+		}
+		t.Logf("%v takes %v", f, took)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
@@ -96,9 +95,9 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error
 			Annotations: map[string]string{meshapi.DataplaneAnnotation: ownPeer},
 		},
 		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: echoName, Image: "none"}}},
-		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, PodIP: place.Address, PodIPs: []corev1.PodIP{{IP: place.Address}}, HostIPs: []corev1.HostIP{{IP: bench.Gateway.String()}},
-		},
+	}
+	if pod.Status, err = m.bench.running(place.Address); err != nil {
+		return host.Beside{}, err
 	}
 	if err := m.tell(pod); err != nil {
 		return host.Beside{}, err

@@ -59,6 +59,11 @@ type Config struct {
 	// Lag is how long the service network takes to follow an endpoint; 0 is
 	// DefaultLag.
 	Lag time.Duration
+	// Pods says which addresses pods of the mesh have.
+	Pods bench.Stack
+	// TunnelDelay is how much later each packet of a tunnel arrives, between pods of the mesh; 0:
+	// nothing is late.
+	TunnelDelay time.Duration
 	// Say takes what people should hear; nil: nobody does.
 	Say func(format string, args ...any)
 }
@@ -104,7 +109,7 @@ func Open(_ context.Context, cfg Config) (_ *Stage, err error) {
 	if cfg.Say == nil {
 		cfg.Say = func(string, ...any) {}
 	}
-	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses(), lacks: sync.OnceValue(bench.Lacks)}}
+	s := &Stage{cfg: cfg, shared: &shared{addresses: host.NewAddresses(), lacks: sync.OnceValue(func() error { return bench.Lacks(cfg.Pods) })}}
 	if s.stack, err = behaviour.NewStack(cfg.System); err != nil {
 		return nil, err
 	}
@@ -274,7 +279,10 @@ func (s *Stage) quick(b behaviour.Behaviour) behaviour.Topology {
 
 // Describe says where the run takes place.
 func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {
-	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel()}
+	env := v1alpha1.Environment{CPUs: runtime.NumCPU(), Kernel: kernel(), TunnelDelay: v1alpha1.Duration(s.cfg.TunnelDelay)}
+	if s.cfg.Pods != bench.IPv4 {
+		env.IPFamilies = s.cfg.Pods.Families()
+	}
 	if s.cfg.System == nil {
 		return env, nil
 	}
@@ -337,7 +345,7 @@ func (s *Stage) meshBench(ctx context.Context) (*meshBench, error) {
 	if s.bench != nil {
 		return s.bench, nil
 	}
-	b, err := openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), s.cfg.Mesh, 1)
+	b, err := s.openBench(ctx, filepath.Join(s.root, "mesh"), filepath.Join(s.cfg.Logs, meshLogs), 1)
 	if err == nil {
 		s.bench = b
 	}

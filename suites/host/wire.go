@@ -60,7 +60,9 @@ func (m *meshed) enrolled(all ...netip.Addr) bool {
 	defer m.mu.Unlock()
 	is := map[string]bool{}
 	for _, pod := range m.pods {
-		is[pod.Status.PodIP] = pod.Annotations[meshapi.DataplaneAnnotation] != ""
+		for _, ip := range pod.Status.PodIPs {
+			is[ip.IP] = pod.Annotations[meshapi.DataplaneAnnotation] != ""
+		}
 	}
 	for _, a := range all {
 		if !is[a.String()] {

@@ -115,6 +115,9 @@ func TestRunRefuses(t *testing.T) {
 		"--nodes belongs to --stage kind, and this is":                 "--stage cluster --nodes 3 --fault none-such",
 		"--lag belongs to --stage host, and this is":                   "--lag 2s",
 		"--lag: the balancer can't be 0s late":                         "--stage host --lag 0s",
+		"--tunnel-delay belongs to --stage host, and this is":          "--tunnel-delay 20ms",
+		`IP family "six": ipv4, ipv6 and dual are possible`:            "--stage host --ip six",
+		"--tunnel-delay: tunnels can't be 2s late":                     "--stage host --tunnel-delay 2s",
 	} {
 		got := lastcall(t, spec.Pass, append([]string{"run"}, strings.Fields(args)...)...)
 		if got.code != 2 || got.request != nil || !strings.Contains(got.stderr, want) {

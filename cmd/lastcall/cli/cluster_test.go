@@ -38,7 +38,7 @@ func TestRunRefusesClusters(t *testing.T) {
 		"--kube-proxy foo": `kube-proxy mode "foo": iptables, nftables and ipvs are possible`,
 		"--ip 5":           `IP family "5": ipv4, ipv6 and dual are possible`,
 		"--name A":         "small letters, digits and hyphens",
-		"--stage cluster --kubeconfig f --ip dual":             "--ip belongs to --stage kind, and this is --stage cluster",
+		"--stage cluster --kubeconfig f --ip dual":             "--ip belongs to --stage host or kind, and this is --stage cluster",
 		"--stage cluster --kubeconfig f --kube-proxy nftables": "--kube-proxy belongs to --stage kind, and this is --stage cluster",
 	} {
 		got := lastcall(t, spec.Pass, append([]string{"run"}, strings.Fields(args)...)...)

@@ -19,6 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
+	"github.com/lastcall-dev/lastcall/fixtures/bench/delay"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/kind"
 	"github.com/lastcall-dev/lastcall/reports/text"
@@ -63,9 +65,11 @@ type RunRequest struct {
 	Strict   bool
 	P        time.Duration
 	// Lag is 0 where it was not given.
-	Lag     time.Duration
-	Dir     string
-	Profile string
+	Lag time.Duration
+	// TunnelDelay is 0 where it was not given.
+	TunnelDelay time.Duration
+	Dir         string
+	Profile     string
 
 	// Planned is told once for each report what will be recorded, Progress what is recorded,
 	// and Say what is being prepared.
@@ -172,7 +176,7 @@ LASTCALL_NAME in the environment.`,
 	f.StringVar(&r.Kubernetes, "k8s", defaultKubernetes, k8sHelp+" (--stage kind)")
 	f.IntVar(&r.Nodes, "nodes", defaultNodes, "number of nodes (--stage kind)")
 	f.StringVar(&r.Name, "name", defaultName, "name of the cluster (--stage kind)")
-	f.StringVar(&r.IPFamily, "ip", "", ipHelp+" (--stage kind)")
+	f.StringVar(&r.IPFamily, "ip", "", ipHelp+"; on a host of those of the suite's mesh, ipv4 without it (--stage kind or host)")
 	f.StringVar(&r.KubeProxy, "kube-proxy", kind.DefaultKubeProxy, kubeProxyHelp+" (--stage kind)")
 	f.BoolVar(&r.Keep, "keep", false, "leave the cluster running after the run (--stage kind)")
 	f.StringSliceVar(&r.Labels, "labels", nil, "behaviours with one of these labels, or of one of these areas: core is the quick look; pod, endpoints and rollout are areas (default all, unless --behaviours is given)")
@@ -184,6 +188,7 @@ LASTCALL_NAME in the environment.`,
 	f.BoolVar(&r.Strict, "strict", false, "let a SHOULD that fails fail the run")
 	f.DurationVar(&r.P, "p", 3*time.Second, "propagation window P: how long the cluster may take to notice that a pod goes (500ms to 1m)")
 	f.DurationVar(&r.Lag, "lag", 0, "how long the stage's own balancer takes to follow an instance's readiness (default 500ms; up to 1m; more than --p is what no system has to survive) (--stage host)")
+	f.DurationVar(&r.TunnelDelay, "tunnel-delay", 0, "how much later each packet of a tunnel arrives between the pods of the suite's mesh, one way, such as 20ms (up to "+delay.Longest.String()+"): behaviours about races are worth a second run so (--stage host)")
 	f.StringVar(&r.Dir, "out", "", "directory for the report and the recordings (default lastcall-report/<date>)")
 	f.StringVar(&r.Profile, "profile", behaviour.CI, "size of the run: ci, or full with more load for longer, and clients outside the cluster")
 	return cmd
@@ -204,7 +209,7 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	switch r.Stage {
 	case stageKind:
 		needs(stageCluster, "kubeconfig", "agent-image")
-		needs(stageHost, "lag")
+		needs(stageHost, "lag", "tunnel-delay")
 		config := kind.Config{Name: r.Name, IPFamily: r.IPFamily, KubeProxy: r.KubeProxy}
 		if err := checkCluster(r.Nodes, config); err != nil {
 			bad = append(bad, err)
@@ -219,16 +224,19 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 			}
 		}
 	case stageCluster:
-		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
-		needs(stageHost+" or "+stageKind, "system", "wait-idle")
-		needs(stageHost, "lag")
+		needs(stageKind, "k8s", "nodes", "name", "kube-proxy", "keep")
+		needs(stageHost+" or "+stageKind, "system", "wait-idle", "ip")
+		needs(stageHost, "lag", "tunnel-delay")
 		if r.Kubeconfig == "" {
 			wrong("--stage cluster needs --kubeconfig FILE: the suite never takes the cluster that happens to be your current one")
 		} else if err := checkKubeconfig(r.Kubeconfig); err != nil {
 			bad = append(bad, err)
 		}
 	case stageHost:
-		needs(stageKind, "k8s", "nodes", "name", "ip", "kube-proxy", "keep")
+		needs(stageKind, "k8s", "nodes", "name", "kube-proxy", "keep")
+		if _, err := bench.ParseStack(r.IPFamily); err != nil {
+			bad = append(bad, err)
+		}
 		needs(stageCluster, "kubeconfig", "agent-image")
 	default:
 		wrong("--stage %q: it is %s, %s or %s", r.Stage, stageKind, stageCluster, stageHost)
@@ -282,6 +290,9 @@ func (r *RunRequest) check(ctx context.Context, given func(flag string) bool, fa
 	}
 	if given("lag") && (r.Lag <= 0 || r.Lag > longestP) {
 		wrong("--lag: the balancer can't be %s late: give something above 0, up to 1m", r.Lag)
+	}
+	if given("tunnel-delay") && (r.TunnelDelay <= 0 || r.TunnelDelay > delay.Longest) {
+		wrong("--tunnel-delay: tunnels can't be %s late: give something above 0, up to %s", r.TunnelDelay, delay.Longest)
 	}
 	for _, id := range r.IDs {
 		if id == "" {
