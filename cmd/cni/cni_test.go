@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
 	"net"
 	"os"
 	"os/exec"
@@ -27,13 +28,16 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/enrolment"
 	"github.com/lastcall-dev/lastcall/fixtures/membership"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/packets"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/serve"
+	"github.com/lastcall-dev/lastcall/fixtures/zds"
 )
 
 const (
@@ -571,3 +575,84 @@ func TestStatus(t *testing.T) {
 	}
 	n.must(n.del(n.pod("c1")))
 }
+
+// The whole of a node's begin and end: runtime, plugin, agent and a proxy that listens in the pod.
+func TestTogether(t *testing.T) {
+	n := newNode(t, "1.1.0")
+	n.configure("1.1.0", cni.Duration(patience), cni.Duration(patience))
+	agent := nodeagent.New(nodeagent.Config{
+		Mesh: "m", Agents: n.dir, ZDS: filepath.Join(n.dir, "zds"), Pods: n.store, Source: everybody{}, Absent: patience,
+		Log: log.New(t.Output(), "agent: ", log.Lmicroseconds),
+	})
+	n.must(agent.Start(t.Context()))
+	t.Cleanup(func() { agent.Drain("the test"); _ = agent.Wait() })
+	proxy := zds.NewClient(zds.ClientConfig{Address: filepath.Join(n.dir, "zds"), Proxy: listening{}, Log: log.New(t.Output(), "proxy: ", log.Lmicroseconds)})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); proxy.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	// What the pod dials outside of itself: the address is nobody's, and the proxy takes it.
+	n.must(redirect.Within(n.space, func() error {
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "far"}); err != nil {
+			return err
+		}
+		eth0, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(eth0, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 18, 0, 7), Mask: net.CIDRMask(24, 32)}}); err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(eth0)
+	}))
+	dial := func() error {
+		return redirect.Within(n.space, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", "198.18.0.9:80")
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		})
+	}
+	pod := n.pod("c1")
+	_, err := n.add(pod)
+	n.must(err)
+	n.must(dial())
+	n.must(n.runtime.CheckNetworkList(t.Context(), n.list, pod))
+	n.must(n.del(pod))
+	n.noted()
+	if err := dial(); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("the pod has ended, and who dials is told: %v", err)
+	}
+}
+
+// everybody is in the mesh.
+type everybody struct{}
+
+func (everybody) Pod(_ context.Context, uid string) (nodeagent.Pod, error) {
+	return nodeagent.Pod{UID: uid, Namespace: "ns", Name: "name", ServiceAccount: "sa", Enrolled: true}, nil
+}
+
+func (everybody) Watch(ctx context.Context, _ func(nodeagent.Pod)) error { <-ctx.Done(); return nil }
+
+func (everybody) Say(context.Context, string, bool) error { return nil }
+
+// listening is what a proxy does in a pod at the least.
+type listening struct{}
+
+func (listening) Begin(ctx context.Context, _ zds.Workload, namespace *os.File) (zds.Served, error) {
+	var l *redirect.Listener
+	err := redirect.Within(namespace, func() (err error) {
+		l, err = redirect.Listen(ctx, redirect.OutboundPort)
+		return err
+	})
+	return ends{l}, err
+}
+
+func (listening) Synced() {}
+
+type ends struct{ *redirect.Listener }
+
+func (e ends) End(context.Context) error { return e.Close() }
