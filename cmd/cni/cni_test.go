@@ -621,7 +621,9 @@ func TestTogether(t *testing.T) {
 	n.must(err)
 	n.must(dial())
 	n.must(n.runtime.CheckNetworkList(t.Context(), n.list, pod))
+	begun := time.Now()
 	n.must(n.del(pod))
+	t.Logf("DEL of the chain took %v", time.Since(begun))
 	n.noted()
 	if err := dial(); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("the pod has ended, and who dials is told: %v", err)
