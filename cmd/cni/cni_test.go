@@ -485,6 +485,38 @@ func TestAgentComes(t *testing.T) {
 	a.was("add c1", "written")
 }
 
+// An agent that goes in the middle has a successor, which is asked anew.
+func TestAgentGoes(t *testing.T) {
+	n := newNode(t, "1.1.0")
+	n.configure("1.1.0", cni.Duration(patience), cni.Duration(patience))
+	goes := func(do func() error) *agent {
+		l, asked, done := n.listen(), make(chan struct{}), make(chan error, 1)
+		go func() {
+			c, err := l.AcceptUnix()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, space, err := enrolment.NewConn(c).Next(); err != nil {
+				t.Error(err)
+			} else if space != nil {
+				_ = space.Close()
+			}
+			_ = l.Close()
+			_ = c.Close()
+			close(asked)
+		}()
+		go func() { done <- do() }()
+		<-asked
+		next := n.agent(nil)
+		n.must(<-done)
+		return next
+	}
+	goes(func() error { _, err := n.add(n.pod("c1")); return err }).was("add c1", "written")
+	goes(func() error { return n.del(n.pod("c1")) }).was("del c1")
+	n.noted()
+}
+
 // What the agent says reaches who reads the pod's events, but for two words.
 func TestRefused(t *testing.T) {
 	n := newNode(t, "1.1.0")
