@@ -55,13 +55,28 @@ func reset(c lingering) {
 // arrived waits until the other end's kernel has what was written: an RST would
 // take it away.
 func arrived(t *testing.T, c lingering) {
+	queued(t, c, unix.TIOCOUTQ, func(n int) bool { return n == 0 })
+}
+
+// ignored waits until something is there that nobody has read: a close above it is an RST.
+func ignored(t *testing.T, c lingering) {
+	queued(t, c, unix.TIOCINQ, func(n int) bool { return n > 0 })
+}
+
+// queued waits until one of a socket's queues is so long.
+func queued(t *testing.T, c lingering, which uint, long func(int) bool) {
 	rc, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	for left := 1; left > 0 && err == nil; <-time.After(time.Millisecond) {
-		if cerr := rc.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); cerr != nil {
+	for so := false; !so && err == nil; <-time.After(time.Millisecond) {
+		cerr := rc.Control(func(fd uintptr) {
+			var n int
+			n, err = unix.IoctlGetInt(int(fd), which)
+			so = long(n)
+		})
+		if cerr != nil {
 			return
 		}
 	}

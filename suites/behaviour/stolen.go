@@ -17,6 +17,9 @@ const stolenEvery = time.Second
 // stolen is what the machine's host took of its CPU for others, and what the machine
 // used itself.
 type stolen struct {
+	// account is the machine's; nil: cpuTime.
+	account func() (busy, stolen, all float64)
+
 	mu     sync.Mutex
 	spells []spell
 }
@@ -32,8 +35,12 @@ type spell struct {
 func (s *stolen) watch(ctx context.Context) {
 	tick := time.NewTicker(stolenEvery)
 	defer tick.Stop()
+	account := s.account
+	if account == nil {
+		account = cpuTime
+	}
 	from, own := time.Now(), ownMachine()
-	busyBefore, before, allBefore := cpuTime()
+	busyBefore, before, allBefore := account()
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,7 +48,7 @@ func (s *stolen) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		busy, taken, all := cpuTime()
+		busy, taken, all := account()
 		one := spell{from: from, to: now, share: portion(taken-before, all-allBefore), busy: -1}
 		if own && all > allBefore {
 			one.busy = (busy - busyBefore) / now.Sub(from).Seconds()
