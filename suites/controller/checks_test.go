@@ -71,6 +71,11 @@ func TestHandsOver(t *testing.T) {
 			held(s, time.Second, scene.UID)
 			held(s, scene.D+15*time.Second, scene.OtherUID)
 		}, Want: spec.Fail},
+		{Name: "taken when it had run out, on a machine that was starved just then", Build: func(s scene.Scene) {
+			held(s, time.Second, scene.UID)
+			held(s, scene.D+15*time.Second, scene.OtherUID)
+			s.Through("direct/https1/new/get@"+scene.UID, 50, func(x *timeline.Sample) { x.Saturated = x.Start > scene.D+12*time.Second })
+		}, Want: spec.Fail},
 		{Name: "another one led all the time", Build: func(s scene.Scene) { held(s, time.Second, scene.OtherUID) }, Want: spec.Inconclusive},
 		{Name: "it had led before", Build: func(s scene.Scene) {
 			held(s, time.Second, scene.UID)

@@ -80,7 +80,7 @@ func HandsOver() assertions.Check {
 					tally.Doubt("%s led, and the recording ends before another one had to", t.Name)
 				case found:
 					kept++
-					tally.Late(c, next, t.Name, "", "%s: the next one leads; the lease lasts %s", t.Clock(next), lasts)
+					tally.Late(c, by, t.Name, "", "%s: the next one leads; the lease lasts %s", t.Clock(next), lasts)
 				default:
 					kept++
 					tally.Late(c, by, t.Name, "", "%s: nobody else leads; the lease lasts %s", t.Clock(by), lasts)

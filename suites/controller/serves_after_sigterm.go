@@ -32,8 +32,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology: behaviour.Controlling,
 	Disrupt:  behaviour.DeleteBoth,
+	// A control plane says nothing of its D: what the kubelet's word leaves open of it, up to a quarter of
+	// P, is lost to the evidence.
 	Traffic: []load.Profile{
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Get}, Rate: 25},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Get}, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},
 	BrokenBy:   []spec.Fault{controller.WebhookClosesAtSigterm},

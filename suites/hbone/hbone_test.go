@@ -130,6 +130,15 @@ func TestConnectsWhileAccepted(t *testing.T) {
 		}
 	}
 	const end = 24 * time.Second
+	early := func(s scene.Scene) {
+		const shut = scene.D + scene.P - 100*time.Millisecond
+		s.Event(shut, timeline.DrainListenerClosed, scene.UID, nil)
+		for n, p := range []load.Profile{opened, used} {
+			for at := scene.D; at < end; at += 20 * time.Millisecond {
+				in(s, p, uint64(n+1), at, at+5*time.Millisecond, failing(flow.New, shut, end, timeline.Refused))
+			}
+		}
+	}
 	in := scene.D + 100*time.Millisecond
 	// overdue are connections that only failed when the app's listener was gone.
 	overdue := func(s *timeline.Sample) {
@@ -148,6 +157,7 @@ func TestConnectsWhileAccepted(t *testing.T) {
 		{Name: "refused when the app is", Build: closing(both(end, failing(flow.New, scene.D+8*time.Second, end, timeline.Refused))), Want: spec.Pass},
 		{Name: "refused from D on", Build: closing(both(end, failing(flow.New, in, end, timeline.Refused))), Want: spec.Fail},
 		{Name: "refused before the app is", Build: closing(both(end, failing(flow.New, scene.D+5*time.Second, end, timeline.Refused))), Want: spec.Fail},
+		{Name: "refused when the app is, before P is over", Build: early, Want: spec.Pass},
 		{Name: "refused behind P, and nobody says when the app is", Build: both(end, failing(flow.New, scene.D+5*time.Second, end, timeline.Refused)), Want: spec.Pass},
 		{Name: "cut in a kept tunnel", Build: closing(both(end, failing(flow.Reused, in, in+time.Second, timeline.StreamReset))), Want: spec.Fail},
 		{Name: "a few turned away in a kept tunnel", Build: closing(both(end, failing(flow.Reused, in, in+time.Second, timeline.RefusedStream))), Want: spec.Pass},

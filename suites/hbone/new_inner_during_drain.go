@@ -62,7 +62,10 @@ func ConnectsWhileAccepted() assertions.Check {
 			for t := range tally.Terminations(c) {
 				until := t.Drain.At + c.P
 				for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
-					until = max(until, e.At-atTheDoor)
+					if e.At >= t.Drain.At {
+						until = e.At - e.Err - atTheDoor // before P is over too: what the app refuses is its own
+						break
+					}
 				}
 				tally.Span(t.Drain.At, until)
 				n := map[flow.Conns]int{}

@@ -64,7 +64,7 @@ func JobsEnd() assertions.Check {
 				pod := jobPod(c, e)
 				tally.Span(cmp.Or(pod.exit.At, e.At), e.At)
 				wants, state := e.Attrs["wants"], e.Attrs["state"]
-				took := e.At - pod.exit.At
+				took, end := e.At-pod.exit.At, pod.exit.At+leaveWithin
 				switch {
 				case pod.exit.At == 0:
 					tally.Doubt("nobody saw the app of the Job %s exit", e.Name)
@@ -73,11 +73,11 @@ func JobsEnd() assertions.Check {
 					tally.Doubt("the Job %s was waited for %s only after its app's exit", e.Name, took.Round(time.Millisecond))
 					continue
 				case state == "":
-					tally.Late(c, e.At, e.Name, "", "the Job goes on %s after its app's exit", took.Round(time.Millisecond))
+					tally.Late(c, end, e.Name, "", "the Job goes on %s after its app's exit", took.Round(time.Millisecond))
 				case state != wants:
 					tally.Against(e.At, e.Name, "", "the Job is %s, and by its app's end it was to be %s", state, wants)
 				case took-e.Err-pod.exit.Err > leaveWithin:
-					tally.Late(c, e.At, e.Name, "", "the Job is %s, %s after its app's exit", state, took.Round(time.Millisecond))
+					tally.Late(c, end, e.Name, "", "the Job is %s, %s after its app's exit", state, took.Round(time.Millisecond))
 				default:
 					longest = max(longest, took)
 				}

@@ -41,6 +41,14 @@ func TestJobsEnd(t *testing.T) {
 		{Name: "as their apps", Build: both(timeline.JobComplete, timeline.JobFailed, 2*time.Second), Want: spec.Pass},
 		{Name: "late", Build: both(timeline.JobComplete, timeline.JobFailed, leaveWithin+time.Second), Want: spec.Fail},
 		{Name: "one goes on", Build: both("", timeline.JobFailed, leaveWithin+time.Second), Want: spec.Fail},
+		{Name: "one goes on, and the machine is starved when it is waited for no more", Build: func(s scene.Scene) {
+			both("", timeline.JobFailed, 2*leaveWithin)(s)
+			starved(s, exit+2*leaveWithin)
+		}, Want: spec.Fail},
+		{Name: "late, on a starved machine", Build: func(s scene.Scene) {
+			both(timeline.JobComplete, timeline.JobFailed, leaveWithin+time.Second)(s)
+			starved(s, exit+leaveWithin)
+		}, Want: spec.Inconclusive},
 		{Name: "one was not waited for", Build: both("", timeline.JobFailed, leaveWithin-time.Second), Want: spec.Inconclusive},
 		{Name: "one fails that was to complete", Build: both(timeline.JobFailed, timeline.JobFailed, time.Second), Want: spec.Fail},
 		{Name: "one completes that was to fail", Build: both(timeline.JobComplete, timeline.JobComplete, time.Second), Want: spec.Fail},

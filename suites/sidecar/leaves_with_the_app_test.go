@@ -3,12 +3,14 @@
 package sidecar
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/scene"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -22,6 +24,16 @@ func beside(exits ...time.Duration) func(scene.Scene) {
 	}
 }
 
+// starved has the load be late around an instant.
+func starved(s scene.Scene, at time.Duration) {
+	for from := at - scene.P; from < at+scene.P; from += 20 * time.Millisecond {
+		s.Add(timeline.Sample{
+			Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprint(from), Conn: 1, Nth: 1, Due: from, Start: from, End: from + time.Millisecond,
+			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.OtherUID, Status: 200, Saturated: true,
+		})
+	}
+}
+
 func TestLeavesWithTheApp(t *testing.T) {
 	check := LeavesWithTheApp()
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
@@ -29,6 +41,14 @@ func TestLeavesWithTheApp(t *testing.T) {
 		{Name: "before", Build: beside(scene.D + time.Second), Want: spec.Pass},
 		{Name: "long after", Build: beside(scene.Exit + leaveWithin + time.Second), Want: spec.Fail},
 		{Name: "one of two long after", Build: beside(scene.Exit, scene.Exit+leaveWithin+time.Second), Want: spec.Fail},
+		{Name: "a little too late, on a starved machine", Build: func(s scene.Scene) {
+			beside(scene.Exit + leaveWithin + time.Second)(s)
+			starved(s, scene.Exit+leaveWithin)
+		}, Want: spec.Inconclusive},
+		{Name: "long after, and the machine is starved when it goes at last", Build: func(s scene.Scene) {
+			beside(scene.Exit + 2*leaveWithin)(s)
+			starved(s, scene.Exit+2*leaveWithin)
+		}, Want: spec.Fail},
 		{Name: "nobody saw it", Build: beside(), Want: spec.Inconclusive},
 		{Name: "nobody saw a vendor's, but what was there for its drain", Build: func(s scene.Scene) {
 			vendors(s)

@@ -148,7 +148,7 @@ func leavesEarly(y *assertions.Tally, c assertions.Case, t assertions.Ending) ti
 	}
 	after := exits[0].At - t.Drain.At
 	if after-exits[0].Err-t.Drain.Err > goneWithin {
-		y.Late(c, exits[0].At, t.Name, "", "%s: the sidecar of %s is gone, though it had nothing in hand at D", t.Clock(exits[0].At), t.Name)
+		y.Late(c, t.Drain.At+goneWithin, t.Name, "", "%s: the sidecar of %s is gone, though it had nothing in hand at D", t.Clock(exits[0].At), t.Name)
 	}
 	return after
 }

@@ -86,6 +86,12 @@ func TestTruthfulZero(t *testing.T) {
 		{Name: "as it should be", Build: zeroScene(soon, nil), Want: spec.Pass},
 		{Name: "idle, and it refuses once it has left", Build: zeroScene(soon, refusedAt(0)), Want: spec.Pass},
 		{Name: "idle, and it stays as long as its app", Build: zeroScene(scene.Exit+time.Second, nil), Want: spec.Fail},
+		{Name: "idle, and it stays, and the machine is starved as the app goes", Build: func(s scene.Scene) {
+			zeroScene(scene.Exit+time.Second, nil)(s)
+			for range 30 { // more than all that is sent then
+				starved(s, scene.Exit+time.Second)
+			}
+		}, Want: spec.Fail},
 		{Name: "it leaves while its app has connections", Build: zeroScene(soon, refusedAt(1)), Want: spec.Fail},
 		{Name: "it leaves while its app is asked", Build: zeroScene(soon, refusedAt(2)), Want: spec.Fail},
 		{Name: "it leaves when it can't tell", Build: zeroScene(soon, refusedAt(3)), Want: spec.Fail},
