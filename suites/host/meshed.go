@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -123,7 +124,19 @@ func (m *meshed) announce() error {
 		}
 		all = append(all, svc)
 	}
+	m.name(true)
 	return m.bench.put(m.namespace, all...)
+}
+
+// name has the name server know the Services, or forget them.
+func (m *meshed) name(known bool) {
+	for service, ip := range m.services {
+		var at netip.Addr
+		if known {
+			at, _ = netip.ParseAddr(ip) // which was one
+		}
+		m.bench.network.Name(behaviour.ServiceName(service, m.namespace), at)
+	}
 }
 
 // clientAccount is the service account that our own client of tunnels says that it has.
@@ -525,6 +538,7 @@ func (m *meshed) Close(ctx context.Context) error {
 		return errors.Join(append(errs, m.bench.close())...)
 	}
 	if m.bench != nil {
+		m.name(false)
 		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(behaviour.CallPeer)), m.bench.drop(m.namespace))
 	}
 	return errors.Join(errs...)
