@@ -257,7 +257,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return fmt.Errorf("the clients: %w", err)
 	}
 	m.halt, m.elsewhere = m.probe.Stop, m.trespass
-	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
+	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, m.tunnels(m.fleet)) })
 	if m.handsOver() {
 		return m.openSubscriber(dir, logs)
 	}
@@ -284,10 +284,14 @@ func (m *meshed) lost(name string, err error) {
 }
 
 // tunnels are the addresses at which the sidecars of instances take tunnels.
-func tunnels(to *host.Fleet) []string {
+func (m *meshed) tunnels(to *host.Fleet) []string {
 	var out []string
 	for _, b := range to.Backends() {
-		out = append(out, net.JoinHostPort(b.Address, strconv.Itoa(redirect.TunnelPort)))
+		// Of a Service in the other family the other one is chosen.
+		all, _ := m.bench.addresses(b.Address) // which is one
+		for _, a := range all {
+			out = append(out, net.JoinHostPort(a, strconv.Itoa(redirect.TunnelPort)))
+		}
 	}
 	return out
 }

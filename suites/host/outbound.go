@@ -103,7 +103,7 @@ func (m *meshed) beginCalls() error {
 	}
 	for _, i := range m.callers {
 		if m.stands != nil {
-			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
+			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, m.tunnels(m.stands)) })
 		}
 		if err := i.Signal(behaviour.CallsBegin); err != nil {
 			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), behaviour.CallsBegin, err)
