@@ -12,6 +12,15 @@ import (
 // CallPeer is the app that the instances dial themselves. It stays.
 const CallPeer = "peer"
 
+// clusterDomain is that of nearly all clusters. Where it is another one, the names don't resolve before
+// anything is disturbed either, and what needs them is Inconclusive.
+const clusterDomain = "cluster.local."
+
+// ServiceName is the name of a Service, as a name server is asked for it.
+func ServiceName(service, namespace string) string {
+	return service + "." + namespace + ".svc." + clusterDomain
+}
+
 // The signals that have an instance begin what it sends out itself, and end it. Those that come
 // while a recording goes on are told neither: what they send is nobody's evidence, and would
 // still be sent when the recording is over.

@@ -253,7 +253,7 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 		switch {
 		case p.Takes > 0:
 			sum += rate * costSlow
-		case p.Conns == flow.New:
+		case p.Conns == flow.New && p.Op != flow.Lookup: // which is a datagram each way
 			sum += rate * costNew
 		default:
 			sum += rate * costReused

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
@@ -45,7 +46,17 @@ func (g *ground) callPeer(ctx context.Context) (string, error) {
 	var streams []load.Stream
 	at := net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.WorkPort))
 	for _, p := range flows {
-		streams = append(streams, g.stream(p, "", at))
+		if p.Op != flow.Lookup {
+			streams = append(streams, g.stream(p, "", at))
+			continue
+		}
+		dns, err := nameServer(ctx, g.stage.cs)
+		if err != nil {
+			return "", err
+		}
+		s := g.stream(p, "", dns)
+		s.Query, s.IPv6 = behaviour.ServiceName(svc.Name, svc.Namespace), svc.Spec.IPFamilies[0] == corev1.IPv6Protocol
+		streams = append(streams, s)
 	}
 	text, err := json.Marshal(streams)
 	return string(text), err

@@ -18,6 +18,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // dnsNamespace and dnsService are where kubeadm, and everybody after it, has
@@ -26,10 +27,6 @@ const (
 	dnsNamespace = "kube-system"
 	dnsService   = "kube-dns"
 	dnsPort      = 53
-	// clusterDomain is that of nearly all clusters. Where it is another one,
-	// the names don't resolve before anything is disturbed, and the steady
-	// gate says so.
-	clusterDomain = "cluster.local."
 )
 
 // viewOf is the Service that a path leads through; "" for none.
@@ -140,7 +137,7 @@ func (g *ground) streams(p load.Profile) ([]load.Stream, error) {
 		out = append(out, g.stream(p, "", g.balancer.Addr()))
 	case flow.Headless, flow.HeadlessPublishing:
 		s := g.stream(p, "", g.ways.dns)
-		s.Query = svc.Name + "." + g.scope.Namespace + ".svc." + clusterDomain
+		s.Query = behaviour.ServiceName(svc.Name, g.scope.Namespace)
 		s.IPv6 = svc.Spec.IPFamilies[0] == corev1.IPv6Protocol
 		out = append(out, s)
 	default:

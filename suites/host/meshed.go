@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -123,7 +124,19 @@ func (m *meshed) announce() error {
 		}
 		all = append(all, svc)
 	}
+	m.name(true)
 	return m.bench.put(m.namespace, all...)
+}
+
+// name has the name server know the Services, or forget them.
+func (m *meshed) name(known bool) {
+	for service, ip := range m.services {
+		var at netip.Addr
+		if known {
+			at, _ = netip.ParseAddr(ip) // which was one
+		}
+		m.bench.network.Name(behaviour.ServiceName(service, m.namespace), at)
+	}
 }
 
 // clientAccount is the service account that our own client of tunnels says that it has.
@@ -244,7 +257,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return fmt.Errorf("the clients: %w", err)
 	}
 	m.halt, m.elsewhere = m.probe.Stop, m.trespass
-	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, tunnels(m.fleet)) })
+	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, m.tunnels(m.fleet)) })
 	if m.handsOver() {
 		return m.openSubscriber(dir, logs)
 	}
@@ -271,10 +284,14 @@ func (m *meshed) lost(name string, err error) {
 }
 
 // tunnels are the addresses at which the sidecars of instances take tunnels.
-func tunnels(to *host.Fleet) []string {
+func (m *meshed) tunnels(to *host.Fleet) []string {
 	var out []string
 	for _, b := range to.Backends() {
-		out = append(out, net.JoinHostPort(b.Address, strconv.Itoa(redirect.TunnelPort)))
+		// Of a Service in the other family the other one is chosen.
+		all, _ := m.bench.addresses(b.Address) // which is one
+		for _, a := range all {
+			out = append(out, net.JoinHostPort(a, strconv.Itoa(redirect.TunnelPort)))
+		}
 	}
 	return out
 }
@@ -525,6 +542,7 @@ func (m *meshed) Close(ctx context.Context) error {
 		return errors.Join(append(errs, m.bench.close())...)
 	}
 	if m.bench != nil {
+		m.name(false)
 		errs = append(errs, m.bench.drop(m.endsFile(echoName)), m.bench.drop(m.endsFile(behaviour.CallPeer)), m.bench.drop(m.namespace))
 	}
 	return errors.Join(errs...)

@@ -71,6 +71,7 @@ func short(form system.Form) behaviour.Scenario {
 			{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 20},
 			{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 10},
 			{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
+			{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.DNS, Conns: flow.New, Op: flow.Lookup}, Rate: 20},
 		},
 		Resolution: 20 * time.Millisecond,
 	}
@@ -164,8 +165,27 @@ func TestMeshed(t *testing.T) {
 			})
 			tl := recorded(t, s, short(tc.form))
 			endsInOrder(t, tl, tc.form)
+			looksUp(t, tl)
 			takes(t, tl, tc.delay)
 		})
+	}
+}
+
+// looksUp says whether the instances were told whom they call.
+func looksUp(t *testing.T, tl *timeline.Timeline) {
+	t.Helper()
+	told := 0
+	for _, one := range tl.Samples {
+		if one.Stream.Flow().Op != flow.Lookup {
+			continue
+		}
+		if one.Failed() || len(one.Answers) != 1 {
+			t.Errorf("%+v", one)
+		}
+		told++
+	}
+	if told < 20 {
+		t.Errorf("%d lookups", told)
 	}
 }
 
@@ -182,7 +202,10 @@ func takes(t *testing.T, tl *timeline.Timeline, delay time.Duration) {
 	}
 	for f, took := range least {
 		want := 4 * delay
-		if f.Protocol == flow.HBONE {
+		switch f.Protocol {
+		case flow.DNS:
+			want = 0
+		case flow.HBONE:
 			want = 8 * delay
 		}
 		if took < want || delay > 0 && took > want+2*delay {

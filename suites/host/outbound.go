@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/bench/names"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
@@ -60,9 +63,21 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	}
 	var streams []load.Stream
 	for _, p := range flows {
+		if p.Op == flow.Lookup {
+			streams = append(streams, m.lookup(p))
+			continue
+		}
 		streams = append(streams, m.stream(p, "", m.services[behaviour.CallPeer], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
 	}
 	return streams, nil
+}
+
+// lookup asks the node's name server for whom the others dial.
+func (m *meshed) lookup(p load.Profile) load.Stream {
+	nodes := m.bench.network.Stack().Gateways()
+	s := m.stream(p, "", nodes[0].String(), names.Port)
+	s.Query, s.IPv6 = behaviour.ServiceName(behaviour.CallPeer, m.namespace), strings.Contains(m.services[behaviour.CallPeer], ":")
+	return s
 }
 
 // aside takes what happens to whom the instances dial.
@@ -88,7 +103,7 @@ func (m *meshed) beginCalls() error {
 	}
 	for _, i := range m.callers {
 		if m.stands != nil {
-			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, tunnels(m.stands)) })
+			m.tasks.Go(func() { m.look(i.UID(), i.Name(), i.Sockets, m.tunnels(m.stands)) })
 		}
 		if err := i.Signal(behaviour.CallsBegin); err != nil {
 			return fmt.Errorf("what %s sends out (SIG%s): %w", i.Name(), behaviour.CallsBegin, err)

@@ -24,11 +24,11 @@ var calls = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Upload, Takes: 2 * time.Second}, Rate: 2},
 }
 
-// callsOf are the calls of an instance, in the order of their begin.
+// callsOf are the calls of an instance, in the order of their begin. A lookup is none.
 func callsOf(c assertions.Case, uid string) []timeline.Sample {
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if s.Stream.Flow().Path == flow.Outbound && s.Stream.Target() == uid {
+		if f := s.Stream.Flow(); f.Path == flow.Outbound && f.Op != flow.Lookup && s.Stream.Target() == uid {
 			out = append(out, s)
 		}
 	}
@@ -199,7 +199,7 @@ func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) 
 func servedOf(c assertions.Case, t assertions.Ending, from, to time.Duration) int {
 	n := 0
 	for _, s := range c.Timeline.Samples {
-		if s.Stream.Flow().Path == flow.Outbound && s.Stream.Target() != t.UID && !s.Failed() && s.Start >= from-time.Second && s.Start <= to+time.Second {
+		if f := s.Stream.Flow(); f.Path == flow.Outbound && f.Op != flow.Lookup && s.Stream.Target() != t.UID && !s.Failed() && s.Start >= from-time.Second && s.Start <= to+time.Second {
 			n++
 		}
 	}

@@ -97,7 +97,8 @@ func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 		view := known.View()
 		car := sidecar.New(sidecar.Config{
 			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
-			Health: ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
+			DropLookups: func() error { return redirect.DropLookups(nil) },
+			Health:      ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
 		})
 		go func() {
