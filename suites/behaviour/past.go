@@ -5,21 +5,25 @@ package behaviour
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // past says that what reached an app before anything was disturbed came past the sidecar that its
 // vendor put beside it, or that nothing shows that it came through; "" otherwise, and where there is
-// no such sidecar. Who passes a connection on has another one to the app (timeline.Sample.Relayed).
+// no such sidecar. Of the suite's own mesh another thing shows it: see untunnelled. Who passes a connection on has another one to the app (timeline.Sample.Relayed).
 // Clients outside of the cluster show nothing: a node changes their address on the way. It leaves
 // that of a pod's to a Service alone.
 func past(c assertions.Case) string {
 	sidecar := c.Beside()
 	if sidecar == "" {
-		return ""
+		return untunnelled(c)
 	}
 	through := 0
 	straight := map[flow.Path]int{}
@@ -41,4 +45,28 @@ func past(c assertions.Case) string {
 		return fmt.Sprintf("no request shows that it came through the sidecar %s: none was answered before anything was disturbed whose two ends are known", sidecar)
 	}
 	return ""
+}
+
+// untunnelled says that nothing shows that the clients of an app in the suite's own mesh came through
+// that: no tunnel of theirs stood before anything was disturbed. "" where one did, and where nobody
+// asked an app in a mesh. The stage looks for their sockets (timeline.Sockets).
+func untunnelled(c assertions.Case) string {
+	meshed := slices.ContainsFunc(c.Timeline.EventsOf(timeline.Marker, ""), func(e timeline.Event) bool {
+		return e.Attrs["what"] == assertions.MarkSubject && assertions.Role(e.Attrs["role"]) == assertions.RoleSidecar
+	})
+	before := func(s timeline.Sample) bool {
+		f := s.Stream.Flow()
+		return (f.Path == flow.Direct || f.Path == flow.Service) && !f.Protocol.Tunnels() && !s.Failed() && (c.Disturbed == 0 || s.Start < c.Disturbed)
+	}
+	if !meshed || !slices.ContainsFunc(c.Timeline.Samples, before) {
+		return ""
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.Sockets, "") {
+		_, port, err := net.SplitHostPort(e.Attrs["peer"])
+		stands := func(s timeline.Socket) bool { return s.State == "established" }
+		if err == nil && port == strconv.Itoa(redirect.TunnelPort) && (c.Disturbed == 0 || e.At < c.Disturbed) && slices.ContainsFunc(e.Held(), stands) {
+			return ""
+		}
+	}
+	return "nothing shows that the clients came through the mesh: no tunnel of theirs was seen before anything was disturbed"
 }

@@ -45,3 +45,40 @@ func TestPast(t *testing.T) {
 		}
 	}
 }
+
+// Of an app in the suite's own mesh a tunnel has to have stood, where anybody asked it.
+func TestUntunnelled(t *testing.T) {
+	const disturbed = 10 * time.Second
+	asked := func(p flow.Protocol, path flow.Path) timeline.Sample {
+		return timeline.Sample{Stream: flow.To(flow.Flow{Path: path, Protocol: p, Op: flow.Get}, "a"), Start: time.Second, Server: "a", Outcome: timeline.OK}
+	}
+	look := func(at time.Duration, peer, sockets string) timeline.Event {
+		return timeline.Event{At: at, Kind: timeline.Sockets, Subject: "probe", Attrs: map[string]string{"peer": peer, "sockets": sockets}}
+	}
+	tunnel := look(time.Second, "10.1.2.3:15008", "7/established/10.1.2.9:4001")
+	direct := asked(flow.HTTP1, flow.Direct)
+	for name, tc := range map[string]struct {
+		role   string
+		sample timeline.Sample
+		look   timeline.Event
+		doubts bool
+	}{
+		"through a tunnel":           {"sidecar", direct, tunnel, false},
+		"by the Service":             {"sidecar", asked(flow.H2C, flow.Service), tunnel, false},
+		"none stood":                 {"sidecar", direct, look(time.Second, "10.1.2.3:8080", "7/established/10.1.2.9:4001"), true},
+		"none stood, of the Service": {"sidecar", asked(flow.H2C, flow.Service), look(time.Second, "10.1.2.3:15008", ""), true},
+		"one that is closed":         {"sidecar", direct, look(time.Second, "10.1.2.3:15008", "7/close-wait/10.1.2.9:4001"), true},
+		"only later":                 {"sidecar", direct, look(disturbed, "10.1.2.3:15008", "7/established/10.1.2.9:4001"), true},
+		"an app in no mesh":          {"", direct, timeline.Event{}, false},
+		"tunnels of the suite's own": {"sidecar", asked(flow.HBONE, flow.Direct), timeline.Event{}, false},
+		"peers are dialled":          {"sidecar", asked(flow.HTTP1, flow.PeerCuts), timeline.Event{}, false},
+	} {
+		tl := &timeline.Timeline{
+			Samples: []timeline.Sample{tc.sample},
+			Events:  []timeline.Event{{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSubject, "role": tc.role}}, tc.look},
+		}
+		if got := past(assertions.Case{Timeline: tl, Disturbed: disturbed}); (got != "") != tc.doubts {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
