@@ -464,7 +464,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{func(s *load.Stream) { s.Profile.Protocol = flow.TCP }, `want one of ["http1" "h2c" "https1" "h2" "http1-backendtls" "hbone"]`},
 		{func(s *load.Stream) {
 			s.Profile.Op, s.Profile.Protocol, s.Profile.Takes = flow.Mute, flow.H2C, time.Second
-		}, `want one of ["http1" "https1" "http1-backendtls"]`},
+		}, `want one of ["http1" "https1" "http1-backendtls" "hbone"]`},
 		{func(s *load.Stream) { s.From = "127.0.0.1" }, "range of IPv4"},
 		{func(s *load.Stream) { s.CA = string(identity().ca) }, "has no TLS"},
 		{func(s *load.Stream) { s.ServerName = serverName }, "has no TLS"},
