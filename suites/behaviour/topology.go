@@ -202,7 +202,7 @@ var (
 	DeleteAtLength = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Within: 90 * time.Second}
 	// BereaveEach deletes two pods one after the other, and kills the sidecar of each on its way out.
 	BereaveEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Serial: true, Midway: disrupt.KillSidecar, After: 3 * time.Second}
-	// RunJobs runs a Job that succeeds and one that fails.
+	// RunJobs runs Jobs that succeed, one of them a CronJob's, and one that fails.
 	RunJobs = disrupt.Disruption{Kind: disrupt.Jobs}
 	// DeleteInOutage deletes one pod, and takes the control plane away when
 	// every node has heard of it: P after the deletion and a little more.
