@@ -44,6 +44,14 @@ func TestCallsServedOnceServed(t *testing.T) {
 		{Name: "refused until it listens", Build: late(nil), Want: spec.Pass},
 		{Name: "one is lost soon after it listens", Build: late(at(listens + time.Second)), Want: spec.Fail},
 		{Name: "one is lost when it drains", Build: late(at(scene.D + time.Second)), Want: spec.Fail},
+		{Name: "one is lost while the peer is away", Build: func(s scene.Scene) {
+			late(at(listens + time.Second))(s)
+			away(s, listens+900*time.Millisecond)
+		}, Want: spec.Inconclusive},
+		{Name: "one is lost long after the peer was away", Build: func(s scene.Scene) {
+			late(at(scene.D + 5*time.Second))(s)
+			away(s, listens+900*time.Millisecond)
+		}, Want: spec.Fail},
 		{Name: "it listened at once", Build: func(s scene.Scene) { calling(s, nil) }, Want: spec.Inconclusive},
 		{Name: "none was ever served", Build: func(s scene.Scene) { calling(s, refused) }, Want: spec.Inconclusive},
 		{Name: "a tunnel", Build: wire(timeline.WireDialled, "10.1.0.2:15008"), Want: spec.Pass},
