@@ -38,7 +38,7 @@ func TestSidecarsAsPods(t *testing.T) {
 				Image: "lastcall.dev/agent:test", Ledger: "/var/lib/lastcall/r1",
 			})
 			of := own
-			of.MinDrain, of.Timeout = 9*time.Second, 25*time.Second
+			of.MinDrain, of.Timeout, of.Liveness = 9*time.Second, 25*time.Second, time.Second
 			all, ended, err := sys.RenderBeside(app, own, of)
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestSidecarsAsPods(t *testing.T) {
 				return nil
 			}
 			echo := named(pod.Containers, app.Cluster.Container)
-			if echo == nil || !slices.Contains(echo.Args, "--listen=:8080") || !slices.Contains(echo.Args, "--min-drain=9s") {
+			if echo == nil || !slices.Contains(echo.Args, "--listen=:8080") || !slices.Contains(echo.Args, "--min-drain=9s") || echo.LivenessProbe.PeriodSeconds != 1 {
 				t.Fatalf("the app: %+v", echo)
 			}
 			native := sys.Cluster.Form == system.Native

@@ -186,9 +186,10 @@ const (
 	// Subject is its UID. Attrs: replicas, maxUnavailable, maxSurge (pods),
 	// minReadySeconds, updated, ready, available.
 	Deployment EventKind = "deployment"
-	// Job: one that the suite made has ended, or was waited for as long as it may take. Subject is
-	// its UID. Attrs: wants (JobComplete, JobFailed), state (one of these; "": it goes on), owner
-	// (as its pods' PodSeen name it), container (of its app).
+	// Job: one that the suite made, or had made, has ended, or was waited for as long as it may take.
+	// Subject is its UID. Attrs: wants (JobComplete, JobFailed), state (one of these; "": it goes on),
+	// owner (as its pods' PodSeen name it), container (of its app), and by, where it was not the
+	// suite's own doing (ByCronJob).
 	Job EventKind = "job"
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
@@ -375,6 +376,9 @@ const (
 	JobComplete = "complete"
 	JobFailed   = "failed"
 )
+
+// ByCronJob says that the controller of a CronJob made a Job: see Job.
+const ByCronJob = "CronJob"
 
 // Who gives connections to instances: see Chosen.
 const (

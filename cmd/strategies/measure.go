@@ -188,7 +188,11 @@ func count(c assertions.Case) cell {
 		if state == "" {
 			state = "goes on"
 		}
-		out.Jobs = append(out.Jobs, fmt.Sprintf("%s, was to be %s", state, e.Attrs["wants"]))
+		text := fmt.Sprintf("%s, was to be %s", state, e.Attrs["wants"])
+		if by := e.Attrs["by"]; by != "" {
+			text += " (by a " + by + ")"
+		}
+		out.Jobs = append(out.Jobs, text)
 	}
 	return out
 }

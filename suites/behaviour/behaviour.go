@@ -162,6 +162,9 @@ type Topology struct {
 	// AtZero: the reference sidecar leaves when nothing passes through it, from its preStop hook on. Its
 	// instances differ in what there is to pass: see Carries.
 	AtZero bool `json:"atZero,omitempty"`
+	// Late is how long after its start the reference sidecar begins to listen, beside an app that sends
+	// out from its own start on; 0: as soon as it can, and the app once the load runs.
+	Late time.Duration `json:"late,omitempty"`
 	// Idle: there is nobody who stays, so that the system has times with no
 	// connection. It keeps such a topology apart from one of equal times.
 	Idle bool `json:"idle,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -35,6 +36,9 @@ func (s Stack) Breaks(b Behaviour) []spec.Fault {
 func OfCluster(f spec.Fault) bool {
 	return fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 }
+
+// OfBench says whether a fault is one that nothing but a node's wire shows, which is seen on the bench alone.
+func OfBench(f spec.Fault) bool { return f == sidecar.PlainAtFirst }
 
 // HandedOver says whether a fault is one of a mesh's controllers which some recording has for itself: they
 // are what is ended there, whoever is tested.

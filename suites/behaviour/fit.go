@@ -53,6 +53,8 @@ func unfit(b Behaviour, sys *system.System) string {
 		return fmt.Sprintf("it is about native sidecars, and %s is a plain one by its cluster.form: write a second file with form: native, if it has that one too", sys.Metadata.Name)
 	case t.AtZero && sys.Patches():
 		return "it has the sidecar leave at zero connections, as the suite's own takes it from it: run it without --system"
+	case t.Late > 0 && sys.Patches():
+		return "it has the sidecar listen late, as the suite's own takes it from it: run it without --system"
 	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":

@@ -102,6 +102,11 @@ var (
 		Role: system.Controller, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
+	// BesideLate is an app with a sidecar that starts with it, and listens 3 s later.
+	BesideLate = Topology{
+		Role: system.Sidecar, Form: system.Plain, Late: 3 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
 	// BesideNative is Beside with a native sidecar.
 	BesideNative = Topology{
 		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
@@ -195,6 +200,8 @@ var (
 	DeleteUncounted = disrupt.Disruption{Kind: disrupt.DeleteUncounted, Targets: BesideAtZero.Replicas, Serial: true}
 	// HandOver ends the controllers of the mesh.
 	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
+	// DeleteLate deletes the pods of BesideLate one after the other.
+	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.
 	DeleteOne = disrupt.DeleteEach(1)
 	// DeleteAtLength deletes two pods whose app ends within 30 s, and looks at them for a minute more:
@@ -202,7 +209,7 @@ var (
 	DeleteAtLength = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Within: 90 * time.Second}
 	// BereaveEach deletes two pods one after the other, and kills the sidecar of each on its way out.
 	BereaveEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Serial: true, Midway: disrupt.KillSidecar, After: 3 * time.Second}
-	// RunJobs runs a Job that succeeds and one that fails.
+	// RunJobs runs Jobs that succeed, one of them a CronJob's, and one that fails.
 	RunJobs = disrupt.Disruption{Kind: disrupt.Jobs}
 	// DeleteInOutage deletes one pod, and takes the control plane away when
 	// every node has heard of it: P after the deletion and a little more.

@@ -78,7 +78,7 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return "it shuts a node down, which would end the backends there too: run it without --system"
 	case b.Disrupt.Kind == disrupt.NodeShutdown:
 		return "it shuts a node down, which this version does with the suite's reference app only: run it without --system"
-	case b.Disrupt.Kind == disrupt.DrainCall:
+	case b.Disrupt.Kind == disrupt.DrainCall && (sys == nil || !sys.AppIsOurs()):
 		return "it needs a liveness probe that looks each second, as the suite's reference app has one, and the manifest has its own: run it without --system"
 	case t.Budget > 0:
 		return "it is about evictions under a PodDisruptionBudget, which this version does with the suite's reference app only: run it without --system"

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,8 +102,29 @@ func (g *ground) endCalls(ctx context.Context) error {
 	if len(g.called) == 0 {
 		return nil
 	}
+	if err := g.findCallers(ctx); err != nil {
+		return err
+	}
 	if err := g.tellCallers(ctx, behaviour.CallsEnd); err != nil {
 		return err
 	}
 	return disrupt.Pause(ctx, g.scenario.CallsLast())
+}
+
+// findCallers finds the instances that came while the recording went on, where they begin what they
+// send out by themselves.
+func (g *ground) findCallers(ctx context.Context) error {
+	if g.scenario.Topology.Late == 0 {
+		return nil
+	}
+	now, err := g.scope.Ready(ctx, g.stage.cs, g.subject.component, g.scenario.Topology.Replicas, upBudget)
+	if err != nil {
+		return fmt.Errorf("who sends out anything: %w", err)
+	}
+	for _, i := range now {
+		if !slices.ContainsFunc(g.targets, func(t deploy.Instance) bool { return t.UID == i.UID }) {
+			g.targets = append(g.targets, i)
+		}
+	}
+	return nil
 }

@@ -379,7 +379,7 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	skip := s.lack(b)
-	b.BrokenBy = s.stack.Breaks(b)
+	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), behaviour.OfBench)
 	sys := s.stack.Subject(b.Topology)
 	if skip.Why != "" || sys.OwnApp() {
 		return b, skip

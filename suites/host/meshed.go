@@ -94,9 +94,15 @@ func (m *meshed) open(ctx context.Context) error {
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
 	t := m.scenario.Topology
 	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits, cfg.Place.AtZero = m.namespace, cmp.Or(t.Form, system.Native), t.Waits, t.AtZero
+	cfg.Place.Late = t.Late
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
+	if t.Late > 0 { // what an app sends out while nobody carries it
+		if err := m.watchWire(); err != nil {
+			return err
+		}
+	}
 	if cfg.Place.Calls, err = m.openPeer(ctx, cfg); err != nil {
 		return err
 	}

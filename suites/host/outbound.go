@@ -56,7 +56,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
 	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(behaviour.CallPeer)}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
-	cfg.Place.Form, cfg.Place.Fault, cfg.Place.AtZero = system.Native, "", false
+	cfg.Place.Form, cfg.Place.Fault, cfg.Place.AtZero, cfg.Place.Late = system.Native, "", false, 0
 	var err error
 	if m.stands, err = host.Open(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("whom the instances dial: %w", err)
@@ -118,7 +118,8 @@ func (m *meshed) endCalls(ctx context.Context) error {
 		return nil
 	}
 	for _, i := range m.fleet.Instances() {
-		if slices.Contains(m.callers, i) {
+		// Those that came meanwhile have begun some where they need no word for it.
+		if slices.Contains(m.callers, i) || m.scenario.Topology.Late > 0 {
 			_ = i.Signal(behaviour.CallsEnd) // one that is gone has ended it
 		}
 	}

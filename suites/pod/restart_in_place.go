@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -32,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "Not every drain ends with the pod: a process is told to drain and reload, or gets a SIGTERM from something in its container, and the kubelet starts it again in the same pod. If the drain is still remembered then, a working container gets no traffic for ever, and nothing restarts it. And a drain that fails its liveness probe is ended by the kubelet: SIGTERM, and SIGKILL after the grace period.",
-	Causes: "A \"draining\" file on a volume that outlives the container, or an entry in a registry that nobody takes back. One handler for liveness and readiness.",
+	Causes: "A \"draining\" file on a volume that outlives the container, or an entry in a registry that nobody takes back. One handler for liveness and readiness. A sidecar that takes the restart of its app for the end of its pod.",
 	Fix:    "Keep the state of the drain in the process and nowhere else, or clear it at the start. Let liveness say only that the process works, on a port that outlives the drain; readiness says whether it wants traffic.",
 
 	Topology: behaviour.Restarting,
@@ -43,6 +44,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.DrainsInPlace(), assertions.ComesBack(), assertions.LivenessHolds()},
-	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm},
+	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm, sidecar.TakesRestartForEnd},
 	Resolution: 60 * time.Millisecond,
 })

@@ -5,6 +5,7 @@ package sidecar
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -69,7 +71,7 @@ func CallsServed() assertions.Check {
 		Likely:   likelySidecar,
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			whole := wholeAtPeer(c)
+			whole, away := wholeAtPeer(c), peerAway(c)
 			ended, hit, all, lost, last := 0, 0, 0, 0, time.Duration(0)
 			for t := range y.Terminations(c) {
 				ended++
@@ -81,6 +83,10 @@ func CallsServed() assertions.Check {
 					last = max(last, s.End)
 					all++
 					if s.Failed() {
+						if away.at(s) {
+							y.Doubt("%s failed %s of %s, while who is called was no endpoint of its Service", s.Stream.Kind(), t.Clock(s.Start), t.Name)
+							continue
+						}
 						broken++
 						y.Failed(c, s, s.Start, t.Name, "%s", t.Clock(s.Start))
 						continue
@@ -117,6 +123,47 @@ func CallsServed() assertions.Check {
 			return f
 		},
 	}
+}
+
+// stretches of time.
+type stretches []struct{ from, to time.Duration }
+
+// at says whether an attempt was under way in one of them.
+func (all stretches) at(s timeline.Sample) bool {
+	for _, one := range all {
+		if s.End >= one.from && s.Start <= one.to {
+			return true
+		}
+	}
+	return false
+}
+
+// earlier is by how much others may hear of an endpoint before the recording does.
+const earlier = time.Second
+
+// peerAway is when who is called was no endpoint of its Service: its kubelet found it unready, as it does
+// on a starved machine, and no sidecar had anybody to send a call to. The news of its return may take P.
+func peerAway(c assertions.Case) stretches {
+	var out stretches
+	ready := map[string]bool{}
+	for _, e := range c.Timeline.Events {
+		if e.Kind != timeline.Endpoint && e.Kind != timeline.EndpointGone || e.Attrs["service"] != behaviour.CallPeer {
+			continue
+		}
+		before := len(ready)
+		if e.Kind == timeline.Endpoint && e.Attrs["ready"] == "true" {
+			ready[e.Subject] = true
+		} else {
+			delete(ready, e.Subject)
+		}
+		switch {
+		case before > 0 && len(ready) == 0:
+			out = append(out, struct{ from, to time.Duration }{e.At - earlier, math.MaxInt64})
+		case before == 0 && len(ready) > 0 && len(out) > 0:
+			out[len(out)-1].to = e.At + c.P
+		}
+	}
+	return out
 }
 
 // wholeAtPeer are the requests that an app says that it has done whole, by their IDs.

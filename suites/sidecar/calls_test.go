@@ -53,6 +53,13 @@ func callingOf(s scene.Scene, uid string, p load.Profile, set func(*timeline.Sam
 	}
 }
 
+// away has who is called be no endpoint of its Service for a moment.
+func away(s scene.Scene, from time.Duration) {
+	for at, ready := range map[time.Duration]string{time.Second: "true", from: "false", from + 200*time.Millisecond: "true"} {
+		s.Event(at, timeline.Endpoint, "uid-peer", map[string]string{"service": "peer", "ready": ready})
+	}
+}
+
 // refused is what a call sees that nobody takes.
 func refused(x *timeline.Sample) {
 	x.Outcome, x.Phase, x.Status, x.Server, x.First, x.Err = timeline.Refused, timeline.PhaseDial, 0, "", 0, "connection refused"
@@ -75,6 +82,14 @@ func TestCallsServed(t *testing.T) {
 				}
 			})
 		}, Want: spec.Fail},
+		{Name: "new ones are refused while who is called is away", Build: func(s scene.Scene) {
+			calling(s, func(x *timeline.Sample) {
+				if isNew(x) && x.Start > after && x.Start < after+200*time.Millisecond {
+					refused(x)
+				}
+			})
+			away(s, after)
+		}, Want: spec.Inconclusive},
 		{Name: "the last one is refused", Build: func(s scene.Scene) {
 			calling(s, func(x *timeline.Sample) {
 				if x.Start > ended-30*time.Millisecond && isNew(x) {

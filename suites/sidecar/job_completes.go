@@ -48,17 +48,16 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // JobsEnd judges that each Job ends soon after its app, and as that did.
 func JobsEnd() assertions.Check {
 	const why = "a Job ends once"
-	floors := map[string]assertions.Floor{
-		timeline.JobComplete: {Name: "Jobs with a sidecar whose app ended well", N: 1, Reason: why},
-		timeline.JobFailed:   {Name: "Jobs with a sidecar whose app failed", N: 1, Reason: why},
-	}
+	well := assertions.Floor{Name: "Jobs with a sidecar whose app ended well", N: 1, Reason: why}
+	badly := assertions.Floor{Name: "Jobs with a sidecar whose app failed", N: 1, Reason: why}
+	cron := assertions.Floor{Name: "Jobs of a CronJob, with a sidecar, whose app ended well", N: 1, Reason: why}
 	return assertions.Check{
 		Name:     fmt.Sprintf("Jobs, %s after their app's exit", leaveWithin),
 		Expected: "each has ended: complete where its app ended well, and failed where that failed",
-		Floors:   []assertions.Floor{floors[timeline.JobComplete], floors[timeline.JobFailed]},
+		Floors:   []assertions.Floor{well, badly, cron},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			counted := map[string]int{}
+			completed, failed, ofCron := 0, 0, 0
 			longest := time.Duration(0)
 			for _, e := range c.Timeline.EventsOf(timeline.Job, "") {
 				pod := jobPod(c, e)
@@ -81,16 +80,22 @@ func JobsEnd() assertions.Check {
 				default:
 					longest = max(longest, took)
 				}
-				if pod.sidecar {
-					counted[wants]++
+				switch {
+				case !pod.sidecar:
+				case wants == timeline.JobFailed:
+					failed++
+				case e.Attrs["by"] == timeline.ByCronJob:
+					ofCron++
+				default:
+					completed++
 				}
 			}
-			for _, wants := range []string{timeline.JobComplete, timeline.JobFailed} {
-				tally.Count(floors[wants], counted[wants])
-			}
+			tally.Count(well, completed)
+			tally.Count(badly, failed)
+			tally.Count(cron, ofCron)
 			return tally.Conclude(
-				fmt.Sprintf("%s complete and %s failed, as their apps had ended, %s after these at most",
-					assertions.Plural(counted[timeline.JobComplete], "Job was", "Jobs were"), assertions.Plural(counted[timeline.JobFailed], "was", "were"), longest.Round(time.Millisecond)),
+				fmt.Sprintf("%s complete, %d of them of a CronJob, and %s failed, as their apps had ended, %s after these at most",
+					assertions.Plural(completed+ofCron, "Job was", "Jobs were"), ofCron, assertions.Plural(failed, "was", "were"), longest.Round(time.Millisecond)),
 				fmt.Sprintf("%s did not end as its app had, or not within %s of it", assertions.Plural(tally.Culprits(), "Job", "Jobs"), leaveWithin))
 		},
 	}

@@ -26,7 +26,8 @@ import (
 // outlives the pod: whoever dials from a pod that goes can tell nobody in time by the network.
 // It implements echo.Calls.
 type calls struct {
-	what string // the flag's value
+	what   string // the flag's value
+	atOnce bool   // they begin with the app, and not at a signal
 
 	streams []load.Stream
 	flows   *load.Flows
@@ -85,7 +86,10 @@ func (c *calls) ready(pod string, ledger echo.Ledger, to *log.Logger) (stop func
 			}
 		}
 	}()
-	return func() { signal.Stop(told); close(done) }, nil
+	if c.atOnce {
+		err = c.begin()
+	}
+	return func() { signal.Stop(told); close(done) }, err
 }
 
 // hear begins the calls at the first signal, and ends them at the second.

@@ -130,3 +130,21 @@ func TestReadCalls(t *testing.T) {
 		}
 	}
 }
+
+// An app that calls from its start on waits for no signal.
+func TestCallsAtOnce(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	kept := &memory{more: make(chan struct{})}
+	c := &calls{what: streams(strings.TrimPrefix(server.URL, "http://")), atOnce: true}
+	stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	<-kept.more
+	c.hear(syscall.SIGUSR1) // which begins nothing more
+	if err := c.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

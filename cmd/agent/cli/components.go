@@ -102,6 +102,7 @@ func echoFlags(f *pflag.FlagSet) func(started) error {
 	f.DurationVar(&cfg.Watch, "watch", 0, "tell what the other sides of connections do that it ends, for so long; 0: tell nothing")
 	var out calls
 	f.StringVar(&out.what, "calls", "", "what it sends out itself from SIGUSR1 on, to SIGUSR2 or its drain's end: streams of load.Stream, in JSON")
+	f.BoolVar(&out.atOnce, "calls-at-once", false, "begin them at the start, before anything listens, and not at a signal")
 	f.StringVar(&cfg.State, "state", "", "folder that outlives the container and not the pod, for the fault that remembers a drain")
 	return func(s started) error {
 		cfg.Pod, cfg.PodName, cfg.Node, cfg.Log = s.podUID, s.podName, s.node, s.log
