@@ -127,7 +127,12 @@ func (g *gather) accepts(c Case, t Ending, from Instant, called string, to time.
 	case oneInside(failed, from, to):
 		w.lost = len(failed)
 		for _, s := range failed {
-			g.failed(c, s, arrival(s), t.Name, "%s: %s", offset(called, arrival(s)-from.At), describe(s))
+			text := fmt.Sprintf("%s: %s", offset(called, arrival(s)-from.At), describe(s))
+			if outlived(c, t, s) {
+				g.unless(g.starved(c, s.Start, s.End), arrival(s), t.Name, s.ID, "%s", text)
+				continue
+			}
+			g.failed(c, s, arrival(s), t.Name, "%s", text)
 		}
 	default:
 		w.all -= len(failed)
@@ -137,6 +142,17 @@ func (g *gather) accepts(c Case, t Ending, from Instant, called string, to time.
 		g.doubt("%s of %s is known only to ±%s (%s)", called, t.Name, ms(from.Err), from.Source)
 	}
 	return w
+}
+
+// outlived says whether a request was begun long enough before the listener's end, as the instance
+// says it, to be surely taken, and failed only behind it: it may have met that end because it was late.
+func outlived(c Case, t Ending, s timeline.Sample) bool {
+	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+		if arrival(s) <= e.At-e.Err-atTheDoor && s.End >= e.At-e.Err {
+			return true
+		}
+	}
+	return false
 }
 
 // oneInside says whether one of some samples at least, in the order of their

@@ -200,6 +200,40 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+// What was begun well before the listener's end and failed behind it may have met that end because it
+// was late; what failed before it was refused by who accepts.
+func TestOutlived(t *testing.T) {
+	const shut = 8 * sec
+	for name, x := range map[string]struct {
+		begun, failed time.Duration
+		starved       bool
+		want          spec.Verdict
+	}{
+		"behind the end":                         {shut - 600*time.Millisecond, shut + 100*time.Millisecond, false, spec.Fail},
+		"behind the end, on a starved machine":   {shut - 600*time.Millisecond, shut + 100*time.Millisecond, true, spec.Inconclusive},
+		"before the end, on a starved machine":   {shut - 600*time.Millisecond, shut - 500*time.Millisecond, true, spec.Fail},
+		"at the listener, on a starved machine ": {shut - 400*time.Millisecond, shut + 100*time.Millisecond, true, spec.Fail},
+	} {
+		tl := &timeline.Timeline{Events: []timeline.Event{{At: shut, Kind: timeline.DrainListenerClosed, Subject: "uid-a"}}}
+		for k := range 200 {
+			at := time.Duration(k) * sec / 20
+			tl.Samples = append(tl.Samples, timeline.Sample{
+				Stream: flow.Named("direct/http1/new/get@uid-a"), ID: fmt.Sprintf("00ff-%d", k), Nth: 1, Due: at, Start: at, End: at + sec/100,
+				Outcome: timeline.OK, Phase: timeline.PhaseDone, Saturated: x.starved && k%2 == 0,
+			})
+			if s := &tl.Samples[k]; at == x.begun {
+				s.Outcome, s.End = timeline.Reset, x.failed
+			}
+		}
+		var g gather
+		d := Instant{At: 3 * sec, Source: "test"}
+		g.accepts(Case{Timeline: tl, P: 3 * sec}, Ending{UID: "uid-a", Drain: d}, d, "D", shut)
+		if f := g.conclude("", ""); f.Verdict != x.want {
+			t.Errorf("%s: %s (%s), want %s", name, f.Verdict, f.Actual, x.want)
+		}
+	}
+}
+
 // Where all readiness probes were late at once, nobody serves, and a reset
 // through the Service is nobody's: the balancer has nowhere to send it.
 func TestLostWhereNobodyServes(t *testing.T) {
