@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +26,6 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
@@ -210,37 +208,12 @@ func (n *node) redirected() bool {
 // namespace is a pod's, without an interface but lo.
 func namespace(t *testing.T) *os.File {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: a network namespace takes root")
+	f, err := redirect.NewNamespace("netns")
+	if err != nil {
+		t.Skipf("skipped: it takes root: %v", err)
 	}
-	made := make(chan any, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
-		ns, err := netns.New()
-		if err != nil {
-			made <- err
-			return
-		}
-		made <- ns
-	}()
-	switch ns := (<-made).(type) {
-	case error:
-		t.Skipf("skipped: no network namespace to be had: %v", ns)
-	case netns.NsHandle:
-		f := os.NewFile(uintptr(ns), "netns")
-		t.Cleanup(func() { _ = f.Close() })
-		if err := redirect.Within(f, func() error {
-			lo, err := netlink.LinkByName("lo")
-			if err != nil {
-				return err
-			}
-			return netlink.LinkSetUp(lo)
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	return nil
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // agent answers plugins, and notes what they ask for.
