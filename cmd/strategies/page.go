@@ -50,18 +50,22 @@ func (s share) text() string {
 func write(rows []row) []byte {
 	var b bytes.Buffer
 	first := rows[0]
+	made := []string{first.Day}
+	if first.Revision != "" { // of a binary that was built from a checkout
+		made = append([]string{"suite " + first.Revision}, made...)
+	}
 	fmt.Fprintf(&b, `# When a sidecar should accept no more
 
 linkerd2 issue 10379 disputes it: a proxy that refuses at SIGTERM is quickly gone, and loses what its app would have served; one
 that goes on accepting may never end. Below is what each way to leave costs, counted on kind, Kubernetes %s, three nodes
-(suite %s, %s): the reference sidecar (docs/mesh.md), each way as a setting of the same program.
+(%s): the reference sidecar (docs/mesh.md), each way as a setting of the same program.
 
 The app accepts for 12 s from D, whatever its grace period, and then ends. Two of three pods are deleted while clients in the
 mesh ask each of them (20 new connections a second, and requests that take 2 s on kept ones), and the app itself calls another one
 (20 new connections a second, 10 requests on kept ones). **in** is what was asked of the pods from D until their app accepted no more, and was lost;
 **out** what they called from D until their app's exit, and was lost; the time is that of the pod's last process behind its app.
 
-`, first.Kubernetes, first.Revision, first.Day)
+`, first.Kubernetes, strings.Join(made, ", "))
 	for _, form := range []string{"plain", "native"} {
 		var of []int
 		var heads []string
