@@ -88,7 +88,7 @@ mesh ask each of them (20 new connections a second, and requests that take 2 s o
 	b.WriteString(`A plain container gets SIGTERM together with its app; a native sidecar when its app has exited: so all its ways lose nothing, and
 differ in how long they keep the pod: a wait begins when the app has gone. The pod of a Job gets no SIGTERM: whatever a plain sidecar would do at it, it never does.
 Something passes through each pod at any time here: one that leaves at zero leaves an app too that is idle for a moment
-(`lastcall explain sidecar.truthful-zero`).
+(lastcall explain sidecar.truthful-zero).
 
 A 0 says no more than that none of so many was lost. Each cell is one recording, two terminations (a Job's: three Jobs, one of which is to
 fail, and one a CronJob's):
