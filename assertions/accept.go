@@ -31,10 +31,8 @@ func AcceptsWhileAppDoes() Check {
 	return servesNew(stretch{
 		window: "from D until the app accepts no more", broke: "while the app accepted",
 		end: func(c Case, t Ending) time.Duration {
-			for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
-				if e.At >= t.Drain.At {
-					return e.At - e.Err - atTheDoor
-				}
+			if shut, said := t.SaysShut(c); said {
+				return shut - atTheDoor
 			}
 			return t.Drain.At + c.P
 		},

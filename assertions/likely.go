@@ -65,6 +65,17 @@ func (t Ending) earlyEnd(c Case, until time.Duration) string {
 	return ""
 }
 
+// SaysShut is when an instance's listener closed from D on, by its own word alone and at the earliest; false:
+// it said nothing of it.
+func (t Ending) SaysShut(c Case) (time.Duration, bool) {
+	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
+		if e.At >= t.Drain.At {
+			return e.At - e.Err, true
+		}
+	}
+	return 0, false
+}
+
 // listenerShut is when an instance's listener closed after its D, and who says so; 0: nobody.
 func (t Ending) listenerShut(c Case) (at time.Duration, how string) {
 	from := t.Drain.At - t.Drain.Err

@@ -157,7 +157,11 @@ func count(c assertions.Case) cell {
 	var out cell
 	for _, t := range c.Terminations {
 		out.Pods++
-		exit, shut := t.Exit.At, accepts(c, t)
+		exit := t.Exit.At
+		shut, said := t.SaysShut(c)
+		if !said {
+			shut = exit
+		}
 		for _, s := range c.Timeline.Samples {
 			to, end := &out.In, shut
 			if s.Stream.Flow().Path == flow.Outbound {
@@ -200,17 +204,6 @@ func count(c assertions.Case) cell {
 // atTheDoor is how long before the app's listener closed a connection may have been on its way to it, and
 // was lost with what it had not accepted.
 const atTheDoor = 100 * time.Millisecond
-
-// accepts is until when a pod's app accepts connections, by its own word; where it gave none, until its
-// exit.
-func accepts(c assertions.Case, t assertions.Ending) time.Duration {
-	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
-		if e.At >= t.Drain.At {
-			return e.At - e.Err
-		}
-	}
-	return t.Exit.At
-}
 
 // last is when the last process of a pod was gone, and 0 where one was not.
 func last(c assertions.Case, t assertions.Ending) time.Duration {

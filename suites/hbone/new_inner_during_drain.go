@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -61,11 +60,8 @@ func ConnectsWhileAccepted() assertions.Check {
 			all, away := 0, 0
 			for t := range tally.Terminations(c) {
 				until := t.Drain.At + c.P
-				for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
-					if e.At >= t.Drain.At {
-						until = e.At - e.Err - atTheDoor // before P is over too: what the app refuses is its own
-						break
-					}
+				if shut, said := t.SaysShut(c); said {
+					until = shut - atTheDoor // before P is over too: what the app refuses is its own
 				}
 				tally.Span(t.Drain.At, until)
 				n := map[flow.Conns]int{}
