@@ -96,7 +96,7 @@ func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 		go known.Run(ctx)
 		view := known.View()
 		car := sidecar.New(sidecar.Config{
-			Settings: s, Grace: grace, Listen: mesh.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
+			Settings: s, Grace: grace, Listen: mesh.Pod{}.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
 			DropLookups: func() error { return redirect.DropLookups(nil) },
 			Health:      ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{Network: mesh.Pod{}, Keeper: keeper, Resolve: resolver(view), Log: logger},
