@@ -223,11 +223,12 @@ func namespace(name string) *corev1.Namespace {
 	}
 }
 
-// admit makes a pod of a template as the API server has it then: with its sidecar, and an address.
-func (b *meshBench) admit(namespace, name, uid, ip string, template corev1.PodTemplateSpec) (_ *corev1.Pod, err error) {
+// admit makes a pod of a template as the API server has it then: on a node, with its data path, and an
+// address.
+func (b *meshBench) admit(namespace, on, name, uid, ip string, template corev1.PodTemplateSpec) (_ *corev1.Pod, err error) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name, pod.UID = namespace, name, types(uid)
-	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = on, account
 	if err := b.inject.Inject(pod); err != nil {
 		return nil, err
 	}
