@@ -179,8 +179,8 @@ func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream
 }
 
 // beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
-func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) {
-	return func(place system.Place) (host.Beside, error) { return m.admitted(service, place) }
+func (m *meshed) beside(service string) func(system.Place, int) (host.Beside, error) {
+	return func(place system.Place, _ int) (host.Beside, error) { return m.admitted(service, place) }
 }
 
 func (m *meshed) admitted(service string, place system.Place) (host.Beside, error) {
@@ -217,7 +217,7 @@ func (m *meshed) template(place system.Place) (corev1.PodTemplateSpec, error) {
 // openClient puts the clients up: a probe, whose sidecar leaves its control channel alone, and the
 // tunnels that it opens itself.
 func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
-	if m.pod, err = host.OpenPod(m.bench.network, clientName, filepath.Join(dir, clientName), logs); err != nil {
+	if m.pod, err = host.OpenPod(m.bench.network, 0, clientName, filepath.Join(dir, clientName), logs); err != nil {
 		return err
 	}
 	pod, err := m.bench.admit(m.namespace, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{

@@ -70,7 +70,7 @@ func (m *meshed) openOwnPeer(ctx context.Context, ended host.Config, path flow.P
 	cfg := ended
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered = &sys, 1, filepath.Join(ended.Dir, string(path)), ""
 	cfg.Emit = func(e timeline.Event) { m.backstage(e) }
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: func(p system.Place) (host.Beside, error) { return m.ownPeer(path, p) }}
+	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: func(p system.Place, _ int) (host.Beside, error) { return m.ownPeer(path, p) }}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
 	cfg.Place.Form, cfg.Place.Fault, cfg.Place.Calls = system.Native, "", ""
 	return host.Open(ctx, cfg)
