@@ -269,6 +269,10 @@ const (
 
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
 	ProcExit EventKind = "proc.exit"
+	// CNIDel: the pod's runtime has called the plugins of its network for its end (DEL): all of its
+	// processes have gone, and its interface still stands. Attrs: took (a Go duration), and error where
+	// they say that they failed.
+	CNIDel EventKind = "cni.del"
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
 

@@ -113,7 +113,7 @@ func (s *Stage) openBench(ctx context.Context, dir, logs string, controllers int
 		if n > 0 {
 			name += "-" + strconv.Itoa(n)
 		}
-		pod, err := host.OpenPod(b.network, name, filepath.Join(dir, name), logs)
+		pod, err := host.OpenPod(b.network, 0, name, filepath.Join(dir, name), logs)
 		if err != nil {
 			return nil, err
 		}

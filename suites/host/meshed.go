@@ -185,27 +185,27 @@ func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream
 }
 
 // in is where instances stand that have something beside them.
-func (m *meshed) in(beside func(system.Place) (host.Beside, error)) *host.Pods {
+func (m *meshed) in(beside func(system.Place, int) (host.Beside, error)) *host.Pods {
 	return &host.Pods{Network: m.bench.network, Node: m.spread(), Beside: beside}
 }
 
 // beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
-func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) {
-	return func(place system.Place) (host.Beside, error) { return m.admitted(service, place) }
+func (m *meshed) beside(service string) func(system.Place, int) (host.Beside, error) {
+	return func(place system.Place, on int) (host.Beside, error) { return m.admitted(service, place, on) }
 }
 
-func (m *meshed) admitted(service string, place system.Place) (host.Beside, error) {
+func (m *meshed) admitted(service string, place system.Place, on int) (host.Beside, error) {
 	template, err := m.template(place)
 	if err != nil {
 		return host.Beside{}, err
 	}
 	template.Labels[appLabel] = service
-	return m.join(place.Node, place.Name, place.UID, place.Address, template)
+	return m.join(on, place.Name, place.UID, place.Address, template)
 }
 
 // join makes a pod of a template, has discovery know of it, and says what is beside its app.
 func (m *meshed) join(on int, name, uid, ip string, template corev1.PodTemplateSpec) (host.Beside, error) {
-	pod, err := m.bench.admit(m.namespace, nodeNames[on], name, uid, ip, template)
+	pod, err := m.bench.admit(m.namespace, host.Node(on), name, uid, ip, template)
 	if err != nil {
 		return host.Beside{}, err
 	}
@@ -237,7 +237,7 @@ func (m *meshed) template(place system.Place) (corev1.PodTemplateSpec, error) {
 // tunnels that it opens itself.
 func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	on := m.clientNode()
-	if m.pod, err = host.OpenPodOn(m.bench.network, on, clientName, filepath.Join(dir, clientName), logs); err != nil {
+	if m.pod, err = host.OpenPod(m.bench.network, on, clientName, filepath.Join(dir, clientName), logs); err != nil {
 		return err
 	}
 	meta := metav1.ObjectMeta{Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()}}
@@ -260,7 +260,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		files[name] = string(text)
 	}
 	m.running, err = m.pod.Run(clientName, system.Process{
-		Command: append(slices.Clone(m.stage.cfg.Agent), clientName, "--listen=:"+strconv.Itoa(controlPort), "--tls=.", "--spool=spool", "--pod-uid="+clientUID, "--pod-name="+clientName, "--node="+nodeNames[on]),
+		Command: append(slices.Clone(m.stage.cfg.Agent), clientName, "--listen=:"+strconv.Itoa(controlPort), "--tls=.", "--spool=spool", "--pod-uid="+clientUID, "--pod-name="+clientName, "--node="+host.Node(on)),
 		Env:     []string{"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=400MiB"},
 		Files:   files,
 	})
@@ -508,7 +508,7 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	if err := m.beginCalls(); err != nil {
 		return nil, nil, err
 	}
-	return names, []string{nodeNames[m.clientNode()]}, m.startPressure(ctx)
+	return names, []string{host.Node(m.clientNode())}, m.startPressure(ctx)
 }
 
 func (m *meshed) startPressure(ctx context.Context) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/enrolment"
 	"github.com/lastcall-dev/lastcall/fixtures/health"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
@@ -45,20 +46,9 @@ const nodeBudget = time.Minute
 type nodeSide struct {
 	name    string
 	pods    folder.Source // what the agent knows of the node's pods
-	runtime *chain.Runtime
+	runtime *chain.Chain
 	own     *host.Pod
 }
-
-// nodeNames are those of the bench's nodes.
-var nodeNames = func() (out [bench.Nodes]string) {
-	for i := range out {
-		out[i] = node
-		if i > 0 {
-			out[i] += "-" + strconv.Itoa(i+1)
-		}
-	}
-	return out
-}()
 
 // byNodes says whether the recording's pods are served by their nodes' proxies.
 func (m *meshed) byNodes() bool { return m.subject.Stands().Role == system.NodeProxy }
@@ -85,10 +75,10 @@ func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
 		return nil
 	}
 	for nth := range bench.Nodes {
-		n, err := m.openNode(ctx, nth, filepath.Join(dir, nodeNames[nth]), logs)
+		n, err := m.openNode(ctx, nth, filepath.Join(dir, host.Node(nth)), logs)
 		m.nodes = append(m.nodes, n)
 		if err != nil {
-			return fmt.Errorf("node %s: %w", nodeNames[nth], err)
+			return fmt.Errorf("node %s: %w", host.Node(nth), err)
 		}
 	}
 	return nil
@@ -96,7 +86,7 @@ func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
 
 // openNode returns what it has made when it fails, too.
 func (m *meshed) openNode(ctx context.Context, nth int, dir, logs string) (_ *nodeSide, err error) {
-	n := &nodeSide{name: nodeNames[nth]}
+	n := &nodeSide{name: host.Node(nth)}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, d := range []string{"pods", "noted", "agents", "plugins"} {
 		if err := os.MkdirAll(in(d), 0o755); err != nil {
@@ -108,11 +98,9 @@ func (m *meshed) openNode(ctx context.Context, nth int, dir, logs string) (_ *no
 	if err := os.Symlink(m.stage.cfg.Plugin, filepath.Join(in("plugins"), cni.Type)); err != nil {
 		return n, err
 	}
-	if n.runtime, err = chain.New(chain.Config{Plugins: in("plugins"), Cache: in("cache"), State: in("noted"), Agents: in("agents")}); err != nil {
-		return n, err
-	}
+	n.runtime = chain.New(chain.Config{Plugins: in("plugins"), Cache: in("cache"), State: enrolment.Store(in("noted")), Agents: in("agents")})
 	name := proxyName + "-" + n.name
-	if n.own, err = host.OpenPodOn(m.bench.network, nth, name, in("own"), logs); err != nil {
+	if n.own, err = host.OpenPod(m.bench.network, nth, name, in("own"), logs); err != nil {
 		return n, err
 	}
 	env := []string{"GOMAXPROCS=1", "GOGC=400"}
@@ -139,8 +127,6 @@ func (m *meshed) openNode(ctx context.Context, nth int, dir, logs string) (_ *no
 	}
 	m.watch("agent of "+n.name, agent)
 	m.watch("node proxy of "+n.name, proxy)
-	client := host.Client(m.bench.network)
-	defer client.CloseIdleConnections()
 	ready := "http://" + net.JoinHostPort(n.own.Address(), strconv.Itoa(injector.HealthPort)) + "/readyz"
 	return n, disrupt.Await(ctx, nodeBudget, "the node proxy", func(ctx context.Context) (bool, string, error) {
 		for _, c := range []*host.Container{agent, proxy} {
@@ -150,7 +136,7 @@ func (m *meshed) openNode(ctx context.Context, nth int, dir, logs string) (_ *no
 			default:
 			}
 		}
-		return true, "", health.Look(ctx, client, ready)
+		return true, "", health.Look(ctx, n.own.Client(), ready)
 	})
 }
 
@@ -164,8 +150,8 @@ func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
 		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, ServiceAccount: pod.Spec.ServiceAccountName,
 		Enrolled: true, Redirect: rules,
 	})
-	return host.Beside{Attachment: n.runtime.Attachment(chain.Pod{
-		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
+	return host.Beside{Attachment: n.runtime.Of(chain.Sandbox{
+		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
 	})}, err
 }
 
