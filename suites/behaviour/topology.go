@@ -135,6 +135,12 @@ var (
 		Role: system.NodeProxy, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
+	// Staying is an app whose pods their nodes' proxies serve, and of which nothing ends. These may take so long
+	// for their own end as it may.
+	Staying = Topology{
+		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
 	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
 	BesideRolling = Topology{
 		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
@@ -205,6 +211,8 @@ var (
 	DeleteUncounted = disrupt.Disruption{Kind: disrupt.DeleteUncounted, Targets: BesideAtZero.Replicas, Serial: true}
 	// HandOver ends the controllers of the mesh.
 	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
+	// ReplaceProxies replaces the node proxies.
+	ReplaceProxies = disrupt.Disruption{Kind: disrupt.ReplaceProxies}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

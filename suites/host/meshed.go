@@ -68,6 +68,7 @@ type meshed struct {
 	callers   []*host.Instance          // those that were told to begin what they send out
 	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
 
+	logs  string      // the folder for what the processes write
 	nodes []*nodeSide // where pods are served by their nodes' proxies
 
 	subscriber *host.Pod // of discovery; nil: nobody is asked
@@ -529,6 +530,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.misbehave(ctx)
 	case disrupt.HandOver:
 		return m.handOver(ctx)
+	case disrupt.ReplaceProxies:
+		return m.replaceProxies(ctx)
 	default:
 		return m.ground.Disrupt(ctx)
 	}

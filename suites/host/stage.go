@@ -206,7 +206,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 		}
 	}
 	for _, need := range b.Needs {
-		if need == spec.Services {
+		if need == spec.Services || need == spec.RuntimeCalls {
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {

@@ -97,3 +97,15 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 		{Name: "nobody asked", Build: func(s scene.Scene) { stand(s, silent, 12, frame(soon, timeline.FrameCloseNotify)) }, Want: spec.Inconclusive},
 	})
 }
+
+func TestHoldsNothing(t *testing.T) {
+	check := HoldsNothing()
+	del := func(attrs map[string]string) func(scene.Scene) {
+		return func(s scene.Scene) { s.Event(gone, timeline.CNIDel, scene.UID, attrs) }
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "none", Build: del(map[string]string{"held": ""}), Want: spec.Pass},
+		{Name: "a listener", Build: del(map[string]string{"held": "listening@[::]:15008"}), Want: spec.Fail},
+		{Name: "nobody looked", Build: del(map[string]string{"took": "1ms"}), Want: spec.Inconclusive},
+	})
+}

@@ -28,12 +28,22 @@ func (k Tunnel) String() string { return fmt.Sprintf("tunnel %d of %s", k.Number
 
 // Direct says whether a sample is of a connection in a tunnel to an instance's own address.
 func Direct(s timeline.Sample, t assertions.Ending) bool {
+	return ours(s) && s.Stream.Target() == t.UID
+}
+
+// ours says whether a sample is of a connection in a tunnel of our own client's.
+func ours(s timeline.Sample) bool {
 	f := s.Stream.Flow()
-	return f.Protocol.Tunnels() && f.Path == flow.Direct && s.Stream.Target() == t.UID
+	return f.Protocol.Tunnels() && f.Path == flow.Direct
 }
 
 // To are those to an instance, in the order of their first connections.
 func To(c assertions.Case, t assertions.Ending) []Tunnel {
+	return Of(c, func(uid string) bool { return uid == t.UID })
+}
+
+// Of are those to some instances, by their UIDs.
+func Of(c assertions.Case, some func(uid string) bool) []Tunnel {
 	type key struct {
 		stream flow.Stream
 		number uint64
@@ -41,7 +51,7 @@ func To(c assertions.Case, t assertions.Ending) []Tunnel {
 	at := map[key]int{}
 	var out []Tunnel
 	for _, s := range c.Timeline.Samples {
-		if s.Conn == 0 || !Direct(s, t) {
+		if s.Conn == 0 || !ours(s) || !some(s.Stream.Target()) {
 			continue
 		}
 		k := key{s.Stream, s.Conn}
