@@ -137,7 +137,7 @@ func (b *meshBench) controllers() string {
 
 // begin starts controllers, with a fault or without, and waits until they serve.
 func (b *meshBench) begin(ctx context.Context, fault spec.Fault, some ...*replica) (err error) {
-	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--objects="+b.objects, "--fault="+string(fault),
+	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--node-proxy="+meshNamespace+"/"+proxyName, "--objects="+b.objects, "--fault="+string(fault),
 		"--min-drain="+controllerDrain.String(), "--unready="+controllerUnready.String())
 	for _, r := range some {
 		if r.running, err = r.pod.Run(controller.Name, system.Process{Command: command, Env: []string{"GOMAXPROCS=1", "GOGC=400"}}); err != nil {

@@ -139,7 +139,7 @@ func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
 		return err
 	}
 	n.proxies = append(n.proxies, p)
-	token, err := issuer.NodeToken(m.bench.tokens, meshNamespace, controller.NodeProxyAccount, n.name, tokensLast)
+	token, err := issuer.Token(m.bench.tokens, meshNamespace, proxyName, n.name, tokensLast)
 	if err != nil {
 		return err
 	}
