@@ -244,6 +244,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 	meta := metav1.ObjectMeta{Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()}}
 	if m.byNodes() {
 		meta.Labels = map[string]string{membership.DataplaneLabel: membership.NodeDataplane}
+		meta.Annotations[membership.AgentAnnotation] = m.namespace
 	}
 	beside, err := m.join(on, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: meta})
 	if err != nil {

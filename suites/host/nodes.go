@@ -120,7 +120,7 @@ func (m *meshed) openNode(ctx context.Context, nth int, dir string) (*nodeSide, 
 		return n, err
 	}
 	agent, err := n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
-		"--mesh="+meshID, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir)})
+		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir)})
 	if err != nil {
 		return n, err
 	}

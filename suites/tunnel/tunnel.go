@@ -104,8 +104,11 @@ func (k Tunnel) Ended() (timeline.Frame, bool) {
 }
 
 // StoodAt says whether the tunnel stood at an instant: something had been answered in it by then, and neither
-// side had ended it.
+// side had ended it. One for a single connection is not kept, and nobody tells of its end.
 func (k Tunnel) StoodAt(at time.Duration) bool {
+	if k.Stream.Flow().Conns == flow.New && !k.Silent() {
+		return false
+	}
 	answered := slices.ContainsFunc(k.Samples, func(s timeline.Sample) bool { return s.First > 0 && s.First < at })
 	end, over := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
 	return answered && !(over && end < at) && k.Left() >= at
