@@ -277,8 +277,8 @@ const (
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
 
-	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyServes: all that its agent
-	// holds; NodeProxyTold: to go; NodeProxyGone: its process is).
+	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
+	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyGone: its process is).
 	NodeProxy EventKind = "node.proxy"
 
 	// MeshLeaving: a workload is taken out of its mesh while its app lives: from now on no
@@ -411,6 +411,7 @@ const ReasonOOMKilled = "OOMKilled"
 
 // What became of a node's proxy (NodeProxy).
 const (
+	NodeProxyStarts = "starts"
 	NodeProxyServes = "serves"
 	NodeProxyTold   = "told"
 	NodeProxyGone   = "gone"

@@ -154,6 +154,7 @@ func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
 	if err != nil {
 		return err
 	}
+	m.proxy(n, p, timeline.NodeProxyStarts)
 	m.tasks.Go(func() { m.watchProxy(n, p) })
 	ready := "http://" + net.JoinHostPort(p.pod.Address(), strconv.Itoa(injector.HealthPort)) + "/readyz"
 	if err := disrupt.Await(ctx, nodeBudget, "the node proxy "+p.name, func(ctx context.Context) (bool, string, error) {

@@ -22,11 +22,12 @@ const (
 
 // replace is what happens to a node's proxy.
 func replace(s scene.Scene, node string, told, gone time.Duration) {
-	for at, is := range map[time.Duration]string{told: timeline.NodeProxyTold, gone: timeline.NodeProxyGone} {
-		s.Events = append(s.Events, timeline.Event{
-			At: at, Source: "test", Kind: timeline.NodeProxy, Subject: "proxy-" + node, Name: "proxy-" + node, Node: node, Attrs: map[string]string{"is": is},
-		})
+	tell := func(at time.Duration, proxy, is string) {
+		s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: timeline.NodeProxy, Subject: proxy, Name: proxy, Node: node, Attrs: map[string]string{"is": is}})
 	}
+	tell(told-500*time.Millisecond, "next-"+node, timeline.NodeProxyStarts)
+	tell(told, "proxy-"+node, timeline.NodeProxyTold)
+	tell(gone, "proxy-"+node, timeline.NodeProxyGone)
 }
 
 // calls adds requests through the Service, of which each nth may be changed.
@@ -64,10 +65,25 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 			}
 		}
 	}
-	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+	judge := func(tl *timeline.Timeline) spec.Finding {
+		c := assertions.NewCase(tl, scene.P)
+		c.Deadline = 6 * time.Second
+		return check.Run(c)
+	}
+	scene.Judge(t, judge, []scene.Row{
 		{Name: "none", Build: with(nil, "a", "b"), Want: spec.Pass},
 		{Name: "one of the new", Build: with(failing(toldAt+time.Second, toldAt+time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "one that was under way", Build: with(failing(toldAt-time.Second, toldAt-time.Second+1), "a", "b"), Want: spec.Fail},
+		{Name: "cut at the deadline", Build: func(s scene.Scene) {
+			with(failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond), "a", "b")(s)
+		}, Want: spec.Pass},
+		{Name: "ended at the deadline, as if it were whole", Build: func(s scene.Scene) {
+			with(func(x *timeline.Sample) {
+				if failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond)(x); x.Failed() {
+					x.Outcome = timeline.Truncated
+				}
+			}, "a", "b")(s)
+		}, Want: spec.Fail},
 		{Name: "only one was replaced", Build: with(nil, "a"), Want: spec.Inconclusive},
 		{Name: "none went", Build: func(s scene.Scene) { calls(s, nil) }, Want: spec.Inconclusive},
 	})
