@@ -532,7 +532,7 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 	case disrupt.HandOver:
 		return m.handOver(ctx)
 	case disrupt.ReplaceProxies:
-		return m.replaceProxies(ctx)
+		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.ReplaceProxies)}, func() error { return m.replaceProxies(ctx) })
 	default:
 		return m.ground.Disrupt(ctx)
 	}

@@ -32,9 +32,13 @@ var (
 func stand(s scene.Scene, p load.Profile, n int, says ...timeline.Frame) {
 	for k := range n {
 		of, conn := flow.To(p.Flow, scene.UID), uint64(k+1)
+		end := scene.D - time.Second + 2
+		if p.Op == flow.Idle {
+			end += p.Takes
+		}
 		s.Add(timeline.Sample{
 			Stream: of, ID: fmt.Sprintf("%s-%d", of, conn), Conn: conn, Nth: 1, StreamID: 1, Due: scene.D - time.Second, Start: scene.D - time.Second, Sent: scene.D - time.Second,
-			First: scene.D - time.Second + 1, End: scene.D - time.Second + 2, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+			First: scene.D - time.Second + 1, End: end, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
 		})
 		for _, f := range says {
 			f.Stream, f.Conn = of, conn

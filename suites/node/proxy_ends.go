@@ -119,7 +119,7 @@ func NoneFailsMeanwhile() assertions.Check {
 		Name: "requests while node proxies are replaced",
 		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
 			"and is cut at its deadline, so that it shows",
-		Floors:   []assertions.Floor{replacedFloor, fresh, kept},
+		Floors: []assertions.Floor{replacedFloor, fresh, kept},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := replacedIn(c)

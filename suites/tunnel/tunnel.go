@@ -117,12 +117,17 @@ func (k Tunnel) StoodAt(at time.Duration) bool {
 // Silent says whether it is one on which nothing is said, once it stands.
 func (k Tunnel) Silent() bool { return k.Stream.Flow().Op == flow.Idle }
 
-// Left is when the client closed the tunnel: never, where it did not.
+// Left is when the client closed the tunnel: never, where it did not. One for a single connection it closes
+// with that, and says nothing of it.
 func (k Tunnel) Left() time.Duration {
-	if at, ok := k.first(timeline.FrameClose); ok {
-		return at
+	at, ok := k.first(timeline.FrameClose)
+	if !ok {
+		at = math.MaxInt64
 	}
-	return math.MaxInt64
+	if k.Stream.Flow().Conns == flow.New {
+		at = min(at, k.Samples[len(k.Samples)-1].End)
+	}
+	return at
 }
 
 func (k Tunnel) first(kinds ...timeline.FrameKind) (time.Duration, bool) {
