@@ -70,7 +70,7 @@ func ToldBeforeItGoes() assertions.Check {
 				tally.Span(t.Exit.At, t.Net.At)
 				n, quiet := 0, 0
 				for _, k := range tunnel.To(c, t) {
-					if !k.StoodAt(t.Exit.At) {
+					if !k.StoodAt(t.Exit.At) || k.Deserted(t.Net.At) {
 						continue
 					}
 					n++

@@ -32,13 +32,9 @@ var (
 func stand(s scene.Scene, p load.Profile, n int, says ...timeline.Frame) {
 	for k := range n {
 		of, conn := flow.To(p.Flow, scene.UID), uint64(k+1)
-		end := scene.D - time.Second + 2
-		if p.Op == flow.Idle {
-			end += p.Takes
-		}
 		s.Add(timeline.Sample{
 			Stream: of, ID: fmt.Sprintf("%s-%d", of, conn), Conn: conn, Nth: 1, StreamID: 1, Due: scene.D - time.Second, Start: scene.D - time.Second, Sent: scene.D - time.Second,
-			First: scene.D - time.Second + 1, End: end, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+			First: scene.D - time.Second + 1, End: scene.D - time.Second + 2, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
 		})
 		for _, f := range says {
 			f.Stream, f.Conn = of, conn
@@ -72,6 +68,14 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "no close_notify", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "no end", Build: with(gone, frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
 		{Name: "no GOAWAY", Build: with(gone, frame(soon, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "some that the client closed by itself just then", Build: func(s scene.Scene) {
+			with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))(s)
+			for n := range s.Frames {
+				if f := &s.Frames[n]; f.Conn == 1 && f.Stream.Flow() == silent.Flow {
+					f.Kind = timeline.FrameClose
+				}
+			}
+		}, Want: spec.Pass},
 		{Name: "given up by the client long after", Build: with(gone, frame(gone+10*time.Second, timeline.FrameClose)), Want: spec.Fail},
 		{Name: "told afterwards", Build: with(gone, frame(gone+time.Second, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "its end came afterwards", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},

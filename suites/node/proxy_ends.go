@@ -208,7 +208,7 @@ func TunnelsAreTold() assertions.Check {
 				tally.Span(r.told, r.gone)
 				n := 0
 				for _, k := range tunnel.Of(c, func(uid string) bool { return on[uid] == r.node }) {
-					if !k.StoodAt(r.told) || k.Samples[0].Start >= r.beside {
+					if !k.StoodAt(r.told) || k.Deserted(r.gone) || k.Samples[0].Start >= r.beside {
 						continue
 					}
 					n++

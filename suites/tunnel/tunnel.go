@@ -114,6 +114,14 @@ func (k Tunnel) StoodAt(at time.Duration) bool {
 	return answered && !(over && end < at) && k.Left() >= at
 }
 
+// Deserted says whether the client closed the tunnel before an instant, and before its peer had said anything
+// of an end.
+func (k Tunnel) Deserted(before time.Duration) bool {
+	left := k.Left()
+	said, any := k.first(timeline.FrameGoAway, timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	return left < before && (!any || left < said)
+}
+
 // Silent says whether it is one on which nothing is said, once it stands.
 func (k Tunnel) Silent() bool { return k.Stream.Flow().Op == flow.Idle }
 
@@ -124,10 +132,14 @@ func (k Tunnel) Left() time.Duration {
 	if !ok {
 		at = math.MaxInt64
 	}
-	if k.Stream.Flow().Conns == flow.New {
-		at = min(at, k.Samples[len(k.Samples)-1].End)
+	if k.Stream.Flow().Conns != flow.New {
+		return at
 	}
-	return at
+	end := k.Samples[len(k.Samples)-1].End
+	if k.Silent() {
+		end += k.Stream.Flow().Takes
+	}
+	return min(at, end)
 }
 
 func (k Tunnel) first(kinds ...timeline.FrameKind) (time.Duration, bool) {
