@@ -290,7 +290,7 @@ func (b *meshBench) beside(pod *corev1.Pod) (out host.Beside, err error) {
 // of a flag that is there twice the last one counts.
 func (b *meshBench) sidecar(pod *corev1.Pod, c corev1.Container) (system.Process, error) {
 	const file = "token"
-	token, err := issuer.Token(b.tokens, pod.Namespace, pod.Spec.ServiceAccountName, tokensLast)
+	token, err := issuer.Token(b.tokens, pod.Namespace, pod.Spec.ServiceAccountName, pod.Spec.NodeName, tokensLast)
 	p := b.process(pod, c)
 	p.Command = append(p.Command, "--token="+file)
 	p.Files = map[string]string{file: token}
