@@ -175,7 +175,7 @@ func (w way) carries(s timeline.Sample) bool {
 // path, which knows no internal policy but Cluster.
 func waysTo(ts []Ending) []way {
 	out := []way{{path: flow.Service}, {path: flow.ServiceLocal}, {path: flow.NodePort}}
-	if slices.ContainsFunc(ts, func(t Ending) bool { return t.Role == RoleSidecar }) {
+	if slices.ContainsFunc(ts, func(t Ending) bool { return t.Role.Meshed() }) {
 		out = slices.DeleteFunc(out, func(w way) bool { return w.path == flow.ServiceLocal })
 	}
 	for _, n := range nodesOf(ts) {

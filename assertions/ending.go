@@ -26,7 +26,12 @@ const (
 	RoleApp     Role = "app"     // it answers requests by itself
 	RoleGateway Role = "gateway" // it stands before those that answer
 	RoleSidecar Role = "sidecar" // it stands beside an app, and its clients have one too
+
+	RoleNodeProxy Role = "node-proxy" // it serves an app from its node, and the app's clients too
 )
+
+// Meshed says whether what reaches an app comes through a mesh, and its clients are in that too.
+func (r Role) Meshed() bool { return r == RoleSidecar || r == RoleNodeProxy }
 
 // Cause is why an instance ended.
 type Cause string

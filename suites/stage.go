@@ -90,24 +90,34 @@ func openHost(ctx context.Context, cfg Config) (behaviour.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, mesh := cfg.Agent, cfg.Mesh
+	agent, mesh, plugin := cfg.Agent, cfg.Mesh, cfg.Plugin
+	meshed := cfg.System == nil || cfg.System.Meshed()
 	var built []string
-	for name, command := range map[string]*[]string{"agent": &agent, "mesh": &mesh} {
-		if len(*command) > 0 || name == "mesh" && cfg.System != nil && !cfg.System.Meshed() {
+	for _, p := range []struct {
+		name  string
+		wants bool
+		is    func(path string)
+	}{
+		{"agent", len(agent) == 0, func(path string) { agent = []string{path} }},
+		{"mesh", len(mesh) == 0 && meshed, func(path string) { mesh = []string{path} }},
+		{"cni", plugin == "" && meshed, func(path string) { plugin = path }},
+	} {
+		if !p.wants {
 			continue
 		}
-		path, err := compile(ctx, name, cfg.Out)
+		path, err := compile(ctx, p.name, cfg.Out)
 		if err != nil {
 			return nil, &UsageError{errors.Join(err, remove(built))}
 		}
-		*command, built = []string{path}, append(built, path)
+		p.is(path)
+		built = append(built, path)
 	}
 	stack, err := bench.ParseStack(cfg.IPFamily)
 	if err != nil {
 		return nil, &UsageError{errors.Join(err, remove(built))}
 	}
 	s, err := host.Open(ctx, host.Config{
-		System: cfg.System, Agent: agent, Mesh: mesh, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Pods: stack, TunnelDelay: cfg.TunnelDelay, Say: cfg.Say,
+		System: cfg.System, Agent: agent, Mesh: mesh, Plugin: plugin, Logs: logs, Rendered: filepath.Join(cfg.Out, systemDir), P: cfg.P, Lag: cfg.Lag, Pods: stack, TunnelDelay: cfg.TunnelDelay, Say: cfg.Say,
 	})
 	switch {
 	case err != nil:

@@ -54,6 +54,8 @@ type Config struct {
 	// Agent is the command of the reference components on stage host, and Mesh that of
 	// the reference mesh's; empty: they are built.
 	Agent, Mesh []string
+	// Plugin is the program of that mesh's CNI plugin on stage host (host.Config); empty: it is built.
+	Plugin string
 	// Kubeconfig is the cluster of stage cluster.
 	Kubeconfig string
 	// AgentImage is the agent's image on a cluster that the suite did not

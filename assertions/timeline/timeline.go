@@ -269,8 +269,17 @@ const (
 
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
 	ProcExit EventKind = "proc.exit"
+	// CNIDel: the pod's runtime has called the plugins of its network for its end (DEL): all of its
+	// processes have gone, and its interface still stands. Attrs: took (a Go duration), error where they
+	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
+	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked.
+	CNIDel EventKind = "cni.del"
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
+
+	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
+	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyGone: its process is).
+	NodeProxy EventKind = "node.proxy"
 
 	// MeshLeaving: a workload is taken out of its mesh while its app lives: from now on no
 	// new connection of its pod, the Subject, goes through the proxy.
@@ -399,6 +408,14 @@ const (
 // SIGKILL ended that is none of the suite's, while the kernel counted kills for memory
 // (the attribute kills: how many of its control group, or of the machine).
 const ReasonOOMKilled = "OOMKilled"
+
+// What became of a node's proxy (NodeProxy).
+const (
+	NodeProxyStarts = "starts"
+	NodeProxyServes = "serves"
+	NodeProxyTold   = "told"
+	NodeProxyGone   = "gone"
+)
 
 // What became of a pod (Listed), and of a stream (Subscribed).
 const (

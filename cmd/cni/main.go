@@ -6,18 +6,9 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
 )
 
-func main() {
-	if e := cni.Run(os.Stderr); e != nil {
-		// "... plugins must return a JSON structure on stdout" (CNI 1.1.0, "Error").
-		if err := e.Print(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cni.Main()) }

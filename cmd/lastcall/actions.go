@@ -33,7 +33,7 @@ func execute(ctx context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceRepo
 		return nil, fmt.Errorf("this executable, which is its own agent: %w", err)
 	}
 	cfg := suites.Config{
-		Agent: []string{self, system.AgentCommand}, Mesh: []string{self, system.MeshCommand},
+		Agent: []string{self, system.AgentCommand}, Mesh: []string{self, system.MeshCommand}, Plugin: self,
 		Stage: r.Stage, Kubeconfig: r.Kubeconfig, AgentImage: r.AgentImage,
 		Kubernetes: r.Kubernetes, Nodes: r.Nodes, Name: r.Name, Keep: r.Keep,
 		IPFamily: r.IPFamily, KubeProxy: r.KubeProxy,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"k8s.io/klog/v2"
@@ -16,6 +17,7 @@ import (
 	agent "github.com/lastcall-dev/lastcall/cmd/agent/cli"
 	"github.com/lastcall-dev/lastcall/cmd/lastcall/cli"
 	mesh "github.com/lastcall-dev/lastcall/cmd/mesh/cli"
+	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 )
 
@@ -23,6 +25,10 @@ func main() {
 	// client-go logs what it thinks of broken connections, which are this
 	// tool's daily work: what matters comes back as an error.
 	klog.SetLogger(klog.Logger{})
+	// A container runtime starts a plugin by its file's name.
+	if filepath.Base(os.Args[0]) == cni.Type {
+		os.Exit(cni.Main())
+	}
 	if len(os.Args) > 1 && (os.Args[1] == system.AgentCommand || os.Args[1] == system.MeshCommand) {
 		signals := make(chan os.Signal, 4)
 		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)

@@ -8,6 +8,7 @@ package all
 
 import (
 	// Each area registers its behaviours when it is linked in.
+	_ "github.com/lastcall-dev/lastcall/suites/cni"
 	_ "github.com/lastcall-dev/lastcall/suites/controller"
 	_ "github.com/lastcall-dev/lastcall/suites/endpoints"
 	_ "github.com/lastcall-dev/lastcall/suites/gateway"
@@ -15,6 +16,7 @@ import (
 	_ "github.com/lastcall-dev/lastcall/suites/hbone"
 	_ "github.com/lastcall-dev/lastcall/suites/http1"
 	_ "github.com/lastcall-dev/lastcall/suites/http2"
+	_ "github.com/lastcall-dev/lastcall/suites/node"
 	_ "github.com/lastcall-dev/lastcall/suites/pod"
 	_ "github.com/lastcall-dev/lastcall/suites/pool"
 	_ "github.com/lastcall-dev/lastcall/suites/rollout"

@@ -11,6 +11,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
@@ -23,6 +24,7 @@ var components = []func() []fixtures.Fault{
 	disrupt.Faults,
 	echo.Faults,
 	gateway.Faults,
+	nodeproxy.Faults,
 	shutdown.Faults,
 	sidecar.Faults,
 	slicewriter.Faults,

@@ -52,7 +52,7 @@ func past(c assertions.Case) string {
 // asked an app in a mesh. The stage looks for their sockets (timeline.Sockets).
 func untunnelled(c assertions.Case) string {
 	meshed := slices.ContainsFunc(c.Timeline.EventsOf(timeline.Marker, ""), func(e timeline.Event) bool {
-		return e.Attrs["what"] == assertions.MarkSubject && assertions.Role(e.Attrs["role"]) == assertions.RoleSidecar
+		return e.Attrs["what"] == assertions.MarkSubject && assertions.Role(e.Attrs["role"]).Meshed()
 	})
 	before := func(s timeline.Sample) bool {
 		f := s.Stream.Flow()

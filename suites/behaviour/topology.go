@@ -130,6 +130,17 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Waits: 10 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// OnNodes is an app whose pods their nodes' proxies serve: what ends there is told by who stays.
+	OnNodes = Topology{
+		Role: system.NodeProxy, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
+	// Staying is an app whose pods their nodes' proxies serve, and of which nothing ends. These may take so long
+	// for their own end as it may.
+	Staying = Topology{
+		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
 	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
 	BesideRolling = Topology{
 		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
@@ -200,6 +211,8 @@ var (
 	DeleteUncounted = disrupt.Disruption{Kind: disrupt.DeleteUncounted, Targets: BesideAtZero.Replicas, Serial: true}
 	// HandOver ends the controllers of the mesh.
 	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
+	// ReplaceProxies replaces the node proxies.
+	ReplaceProxies = disrupt.Disruption{Kind: disrupt.ReplaceProxies}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.
@@ -234,6 +247,17 @@ var PooledPosts = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flo
 // PooledInTLS are such requests over connections in TLS, far apart: the next one to a backend
 // comes most of a second after its close_notify, when nothing that was on its way is.
 var PooledInTLS = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.BackendTLS, Conns: flow.Reused, Op: flow.Post, Takes: 100 * time.Millisecond}, Rate: 2.5}
+
+// NodeTraffic are tunnels of our own client's in each state in which a workload's end can find them, and
+// what goes through the mesh's own: there the proxies of two nodes tunnel to each other.
+var NodeTraffic = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 20},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: 4 * time.Second}, Rate: 3},
+	// Nothing is said on these for longer than from D to the end.
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
+}
 
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.

@@ -52,6 +52,8 @@ type ground struct {
 	port     int32
 	system   behaviour.Subject
 	identity identified
+	// controllerIP is the Service's of the mesh's controller, where the recording is in the mesh.
+	controllerIP string
 
 	probe    *agent
 	scout    *agent

@@ -41,6 +41,9 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.ToPeer() }) {
 		return behaviour.Because(spec.Uncarried, "its pods dial peers of the suite's own that misbehave, which stand on a host only: use --stage host")
 	}
+	if slices.Contains(b.Needs, spec.RuntimeCalls) {
+		return behaviour.Because(spec.Uncarried, "it is about single calls of a CNI plugin, which the nodes' container runtime keeps to itself: use --stage host")
+	}
 	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 	if outside && !reachable {
 		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")
@@ -54,6 +57,10 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	switch {
 	case b.Disrupt.Kind == disrupt.HandOver:
 		return disrupt.NoHandOver
+	case b.Disrupt.Kind == disrupt.ReplaceProxies:
+		return disrupt.NoProxies
+	case stands(sys, t.Role).Role == system.NodeProxy && !ours:
+		return "it is about a node proxy, whose CNI plugin the suite installs on clusters that it made only: use --stage kind, or --stage host"
 	case sys == nil && t.Role == "":
 		return ""
 	case sys == nil && !ours:

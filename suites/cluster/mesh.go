@@ -22,6 +22,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/membership"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
@@ -41,12 +42,21 @@ const controllers = 2
 // controllerUnready is how long one goes on serving once it says that it is not ready.
 const controllerUnready = 2 * time.Second
 
-// meshControl is the mesh's controller, which all recordings in the mesh share. It is put up when the
-// first of them needs it.
-type meshControl struct {
+// standing is what all recordings in the mesh share. It is put up when the first of them needs it, once: what
+// failed is not tried again for each recording.
+type standing struct {
 	mu    sync.Mutex
 	tried bool
 	err   error
+}
+
+func (s *standing) once(put func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.tried {
+		s.tried, s.err = true, put()
+	}
+	return s.err
 }
 
 // meshed says whether the recording's pods are in the suite's mesh.
@@ -75,7 +85,33 @@ func (g *ground) enmesh(ctx context.Context) error {
 	if err := g.stage.openMesh(ctx); err != nil {
 		return err
 	}
+	if g.byNodes() {
+		if err := g.stage.plugin.once(func() error { return g.stage.putPlugin(ctx) }); err != nil {
+			return err
+		}
+	}
 	return g.identify(ctx)
+}
+
+// byNodes says whether the recording's pods are served by their nodes' proxies.
+func (g *ground) byNodes() bool { return g.system.Stands().Role == system.NodeProxy }
+
+// putPlugin has the mesh's CNI plugin be in the chain of each node, as long as the run goes on.
+func (s *Stage) putPlugin(ctx context.Context) error {
+	scope := s.scope(deploy.PluginName)
+	if err := scope.Open(ctx, s.cs, deploy.Privileged); err != nil {
+		return err
+	}
+	set := scope.PluginInstaller()
+	if err := deploy.Create(ctx, s.cs, set); err != nil {
+		return err
+	}
+	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = scope.DaemonsReady(ctx, s.cs, set.Name, deploy.PluginName, deploy.Daemons(set.Spec.Template.Spec, nodes.Items), upBudget)
+	return err
 }
 
 // clientAccount is the service account that our own client of tunnels says that it has.
@@ -93,6 +129,11 @@ func (g *ground) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	svc, err := g.stage.cs.CoreV1().Services(g.stage.scope(meshName).Namespace).Get(ctx, controller.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the address of the mesh's controller: %w", err)
+	}
+	g.controllerIP = svc.Spec.ClusterIP
 	u, err := url.Parse(g.id(clientAccount).String())
 	if err != nil {
 		return err
@@ -117,14 +158,9 @@ func (g *ground) own(s *load.Stream) {
 // podAccount is the service account of pods whose manifest names none.
 const podAccount = "default"
 
-// openMesh puts the mesh's controller up, once: what failed is not tried again for each recording.
+// openMesh puts the mesh's controller up.
 func (s *Stage) openMesh(ctx context.Context) error {
-	s.mesh.mu.Lock()
-	defer s.mesh.mu.Unlock()
-	if !s.mesh.tried {
-		s.mesh.tried, s.mesh.err = true, s.putMesh(ctx)
-	}
-	return s.mesh.err
+	return s.mesh.once(func() error { return s.putMesh(ctx) })
 }
 
 func (s *Stage) putMesh(ctx context.Context) error {
@@ -266,6 +302,10 @@ func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, injector.OutLabel, "false")
 	case g.meshed():
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, injector.SettingsAnnotation, sidecar.ForClients(deploy.ControlPort, g.scenario.Fault).String())
+		if g.byNodes() {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, membership.DataplaneLabel, membership.NodeDataplane)
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, membership.AgentAnnotation, g.scope.Namespace)
+		}
 	}
 	return pod
 }

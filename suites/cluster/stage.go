@@ -105,7 +105,8 @@ type shared struct {
 	server  control.Credentials
 	router  *router
 	system  deploy.Scope // of what all scenarios share
-	mesh    meshControl
+	mesh    standing     // its controller
+	plugin  standing     // its CNI plugin, on each node
 	// scoped is what they share of the objects outside of namespaces, whatever the systems.
 	scoped *deploy.Shared
 	// backstage are the witnesses by node, or the one collector under "".

@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // vacant are CONNECTs to a port where nothing listens.
@@ -63,7 +64,7 @@ func DeniedWhereNobodyListens() assertions.Check {
 				tally.SpanDrain(c, t)
 				n := map[bool]int{} // whether it was answered after D
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Flow().Op != flow.Vacant || !direct(s, t) || s.Status == 0 {
+					if s.Stream.Flow().Op != flow.Vacant || !tunnel.Direct(s, t) || s.Status == 0 {
 						continue
 					}
 					all++

@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // RFC 9113 section 6.8: "The sender of a GOAWAY frame might gracefully shut down
@@ -64,14 +65,14 @@ func EndsWithTheLast() assertions.Check {
 			for t := range tally.Terminations(c) {
 				tally.SpanDrain(c, t)
 				n := 0
-				for _, k := range tunnels(c, t) {
-					told, ok := k.goAway()
-					if !ok || told < t.Drain.At-t.Drain.Err || k.stream.Flow().Conns == flow.New { // which the client ends itself
+				for _, k := range tunnel.To(c, t) {
+					told, ok := k.GoAway()
+					if !ok || told < t.Drain.At-t.Drain.Err || k.Stream.Flow().Conns == flow.New { // which the client ends itself
 						continue
 					}
 					var last time.Duration // end of what was open then
 					open, id := 0, ""
-					for _, s := range k.samples {
+					for _, s := range k.Samples {
 						if s.Start < told && s.End > told && !s.Failed() {
 							open++
 						}
@@ -79,8 +80,8 @@ func EndsWithTheLast() assertions.Check {
 							last, id = s.End, s.ID
 						}
 					}
-					end, over := k.end()
-					known := max(last, k.named(told+namesWithin))
+					end, over := k.End()
+					known := max(last, k.Named(told+namesWithin))
 					limit := known + endsWithin
 					switch {
 					case open == 0:
@@ -91,7 +92,7 @@ func EndsWithTheLast() assertions.Check {
 					case over && end <= limit:
 						n++
 						slowest = max(slowest, end-known)
-					case !over && k.left() < limit:
+					case !over && k.Left() < limit:
 						continue // the client did not wait for it
 					// Without a tail the recording was stopped, and nobody saw how long it would have stood.
 					case over || c.Tail > limit:

@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // judge puts a check to scenes of one termination.
@@ -55,7 +56,7 @@ func TestEndsWithTheLast(t *testing.T) {
 			for n := range uint64(6) {
 				in(s, streaming, n+1, told-time.Second, last, nil)
 				if goAway > 0 {
-					says(s, streaming, n+1, goAway, timeline.FrameGoAway, "last", leftOpen, "code", "NO_ERROR")
+					says(s, streaming, n+1, goAway, timeline.FrameGoAway, "last", tunnel.LeftOpen, "code", "NO_ERROR")
 				}
 				if named > 0 {
 					says(s, streaming, n+1, named, timeline.FrameGoAway, "last", "1", "code", "NO_ERROR")
@@ -95,7 +96,7 @@ func TestEndsWithTheLast(t *testing.T) {
 		{Name: "for one connection each", Build: func(s scene.Scene) {
 			for n := range uint64(6) {
 				in(s, opened, n+1, told-time.Second, last, nil)
-				says(s, opened, n+1, told, timeline.FrameGoAway, "last", leftOpen, "code", "NO_ERROR")
+				says(s, opened, n+1, told, timeline.FrameGoAway, "last", tunnel.LeftOpen, "code", "NO_ERROR")
 			}
 		}, Want: spec.Inconclusive},
 		{Name: "no GOAWAY", Build: many(0, 0, last+soon, timeline.FrameCloseNotify), Want: spec.Inconclusive},

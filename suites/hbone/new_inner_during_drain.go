@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // linkerd2 issue 10379: "These processes must continue to process connections, as
@@ -67,7 +68,7 @@ func ConnectsWhileAccepted() assertions.Check {
 				n := map[flow.Conns]int{}
 				for _, s := range c.Timeline.Samples {
 					f := s.Stream.Flow()
-					if !direct(s, t) || f.Op != flow.Get || s.Start < t.Drain.At+t.Drain.Err || s.Start > until {
+					if !tunnel.Direct(s, t) || f.Op != flow.Get || s.Start < t.Drain.At+t.Drain.Err || s.Start > until {
 						continue
 					}
 					switch {

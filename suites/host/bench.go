@@ -113,7 +113,7 @@ func (s *Stage) openBench(ctx context.Context, dir, logs string, controllers int
 		if n > 0 {
 			name += "-" + strconv.Itoa(n)
 		}
-		pod, err := host.OpenPod(b.network, name, filepath.Join(dir, name), logs)
+		pod, err := host.OpenPod(b.network, 0, name, filepath.Join(dir, name), logs)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (b *meshBench) controllers() string {
 
 // begin starts controllers, with a fault or without, and waits until they serve.
 func (b *meshBench) begin(ctx context.Context, fault spec.Fault, some ...*replica) (err error) {
-	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--objects="+b.objects, "--fault="+string(fault),
+	command := append(slices.Clone(b.command), "bench-controller", "--mesh="+meshID, "--namespace="+meshNamespace, "--keys="+b.keys, "--node-proxy="+meshNamespace+"/"+proxyName, "--objects="+b.objects, "--fault="+string(fault),
 		"--min-drain="+controllerDrain.String(), "--unready="+controllerUnready.String())
 	for _, r := range some {
 		if r.running, err = r.pod.Run(controller.Name, system.Process{Command: command, Env: []string{"GOMAXPROCS=1", "GOGC=400"}}); err != nil {
@@ -223,11 +223,12 @@ func namespace(name string) *corev1.Namespace {
 	}
 }
 
-// admit makes a pod of a template as the API server has it then: with its sidecar, and an address.
-func (b *meshBench) admit(namespace, name, uid, ip string, template corev1.PodTemplateSpec) (_ *corev1.Pod, err error) {
+// admit makes a pod of a template as the API server has it then: on a node, with its data path, and an
+// address.
+func (b *meshBench) admit(namespace, on, name, uid, ip string, template corev1.PodTemplateSpec) (_ *corev1.Pod, err error) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name, pod.UID = namespace, name, types(uid)
-	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, account
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = on, account
 	if err := b.inject.Inject(pod); err != nil {
 		return nil, err
 	}
@@ -290,7 +291,7 @@ func (b *meshBench) beside(pod *corev1.Pod) (out host.Beside, err error) {
 // of a flag that is there twice the last one counts.
 func (b *meshBench) sidecar(pod *corev1.Pod, c corev1.Container) (system.Process, error) {
 	const file = "token"
-	token, err := issuer.Token(b.tokens, pod.Namespace, pod.Spec.ServiceAccountName, tokensLast)
+	token, err := issuer.Token(b.tokens, pod.Namespace, pod.Spec.ServiceAccountName, pod.Spec.NodeName, tokensLast)
 	p := b.process(pod, c)
 	p.Command = append(p.Command, "--token="+file)
 	p.Files = map[string]string{file: token}

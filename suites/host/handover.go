@@ -56,7 +56,7 @@ func (m *meshed) openMesh(ctx context.Context) (*meshBench, error) {
 
 // openSubscriber puts up the suite's own client of discovery, in a pod outside of the mesh.
 func (m *meshed) openSubscriber(dir, logs string) (err error) {
-	if m.subscriber, err = host.OpenPod(m.bench.network, subscriberName, filepath.Join(dir, subscriberName), logs); err != nil {
+	if m.subscriber, err = host.OpenPod(m.bench.network, 0, subscriberName, filepath.Join(dir, subscriberName), logs); err != nil {
 		return err
 	}
 	running, err := m.subscriber.Run(subscriberName, system.Process{

@@ -31,6 +31,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/membership"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -58,7 +59,7 @@ const (
 const pressureAtMost = time.Hour
 
 // meshed is a recording whose pods are in the suite's mesh, and so are its clients: each of them is
-// in a network namespace of its own, and has a sidecar.
+// in a network namespace of its own, and has a sidecar, or its node's proxy serves it.
 type meshed struct {
 	*ground
 	bench     *meshBench
@@ -66,6 +67,9 @@ type meshed struct {
 	services  map[string]string         // their IPs
 	callers   []*host.Instance          // those that were told to begin what they send out
 	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
+
+	logs  string      // the folder for what the processes write
+	nodes []*nodeSide // where pods are served by their nodes' proxies
 
 	subscriber *host.Pod // of discovery; nil: nobody is asked
 	pod        *host.Pod // the clients'
@@ -91,7 +95,7 @@ func (m *meshed) open(ctx context.Context) error {
 	}
 	cfg.Issue, cfg.Emit = nil, m.event
 	cfg.Tells = m.subject.Reference()
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(echoName)}
+	cfg.Pods = m.in(m.beside(echoName))
 	t := m.scenario.Topology
 	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits, cfg.Place.AtZero = m.namespace, cmp.Or(t.Form, system.Native), t.Waits, t.AtZero
 	cfg.Place.Late = t.Late
@@ -102,6 +106,9 @@ func (m *meshed) open(ctx context.Context) error {
 		if err := m.watchWire(); err != nil {
 			return err
 		}
+	}
+	if err := m.openNodes(ctx, cfg.Dir, cfg.Logs); err != nil {
+		return err
 	}
 	if cfg.Place.Calls, err = m.openPeer(ctx, cfg); err != nil {
 		return err
@@ -178,23 +185,36 @@ func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream
 	return s
 }
 
-// beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
-func (m *meshed) beside(service string) func(system.Place) (host.Beside, error) {
-	return func(place system.Place) (host.Beside, error) { return m.admitted(service, place) }
+// in is where instances stand that have something beside them.
+func (m *meshed) in(beside func(system.Place, int) (host.Beside, error)) *host.Pods {
+	return &host.Pods{Network: m.bench.network, Node: m.spread(), Beside: beside}
 }
 
-func (m *meshed) admitted(service string, place system.Place) (host.Beside, error) {
+// beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.
+func (m *meshed) beside(service string) func(system.Place, int) (host.Beside, error) {
+	return func(place system.Place, on int) (host.Beside, error) { return m.admitted(service, place, on) }
+}
+
+func (m *meshed) admitted(service string, place system.Place, on int) (host.Beside, error) {
 	template, err := m.template(place)
 	if err != nil {
 		return host.Beside{}, err
 	}
 	template.Labels[appLabel] = service
-	pod, err := m.bench.admit(m.namespace, place.Name, place.UID, place.Address, template)
+	return m.join(on, place.Name, place.UID, place.Address, template)
+}
+
+// join makes a pod of a template, has discovery know of it, and says what is beside its app.
+func (m *meshed) join(on int, name, uid, ip string, template corev1.PodTemplateSpec) (host.Beside, error) {
+	pod, err := m.bench.admit(m.namespace, host.Node(on), name, uid, ip, template)
 	if err != nil {
 		return host.Beside{}, err
 	}
 	if err := m.tell(pod); err != nil {
 		return host.Beside{}, err
+	}
+	if n := m.nodeOf(pod); n != nil {
+		return n.furnish(pod)
 	}
 	return m.bench.beside(pod)
 }
@@ -214,22 +234,19 @@ func (m *meshed) template(place system.Place) (corev1.PodTemplateSpec, error) {
 	return made.Spec.Template, nil
 }
 
-// openClient puts the clients up: a probe, whose sidecar leaves its control channel alone, and the
+// openClient puts the clients up: a probe, whose data path leaves its control channel alone, and the
 // tunnels that it opens itself.
 func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
-	if m.pod, err = host.OpenPod(m.bench.network, clientName, filepath.Join(dir, clientName), logs); err != nil {
+	on := m.clientNode()
+	if m.pod, err = host.OpenPod(m.bench.network, on, clientName, filepath.Join(dir, clientName), logs); err != nil {
 		return err
 	}
-	pod, err := m.bench.admit(m.namespace, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-		Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()},
-	}})
-	if err != nil {
-		return err
+	meta := metav1.ObjectMeta{Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()}}
+	if m.byNodes() {
+		meta.Labels = map[string]string{membership.DataplaneLabel: membership.NodeDataplane}
+		meta.Annotations[membership.AgentAnnotation] = m.namespace
 	}
-	if err := m.tell(pod); err != nil {
-		return err
-	}
-	beside, err := m.bench.beside(pod)
+	beside, err := m.join(on, clientName, clientUID, m.pod.Address(), corev1.PodTemplateSpec{ObjectMeta: meta})
 	if err != nil {
 		return err
 	}
@@ -245,7 +262,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		files[name] = string(text)
 	}
 	m.running, err = m.pod.Run(clientName, system.Process{
-		Command: append(slices.Clone(m.stage.cfg.Agent), clientName, "--listen=:"+strconv.Itoa(controlPort), "--tls=.", "--spool=spool", "--pod-uid="+clientUID, "--pod-name="+clientName, "--node="+node),
+		Command: append(slices.Clone(m.stage.cfg.Agent), clientName, "--listen=:"+strconv.Itoa(controlPort), "--tls=.", "--spool=spool", "--pod-uid="+clientUID, "--pod-name="+clientName, "--node="+host.Node(on)),
 		Env:     []string{"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=400MiB"},
 		Files:   files,
 	})
@@ -268,7 +285,9 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return m.openSubscriber(dir, logs)
 	}
 	m.watch("controller", m.bench.replicas[0].running)
-	m.watch("sidecar of "+clientName, m.pod.Sidecar())
+	if side := m.pod.Sidecar(); side != nil {
+		m.watch("sidecar of "+clientName, side)
+	}
 	return nil
 }
 
@@ -448,7 +467,7 @@ func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{
 		Addresses:  all,
 		Conditions: discoveryv1.EndpointConditions{Ready: is("ready"), Serving: is("serving"), Terminating: is("terminating")},
-		NodeName:   new(node),
+		NodeName:   new(pod.Spec.NodeName),
 		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 	}
 }
@@ -491,7 +510,7 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	if err := m.beginCalls(); err != nil {
 		return nil, nil, err
 	}
-	return names, []string{node}, m.startPressure(ctx)
+	return names, []string{host.Node(m.clientNode())}, m.startPressure(ctx)
 }
 
 func (m *meshed) startPressure(ctx context.Context) error {
@@ -512,6 +531,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.misbehave(ctx)
 	case disrupt.HandOver:
 		return m.handOver(ctx)
+	case disrupt.ReplaceProxies:
+		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.ReplaceProxies)}, func() error { return m.replaceProxies(ctx) })
 	default:
 		return m.ground.Disrupt(ctx)
 	}
@@ -538,7 +559,7 @@ func (m *meshed) Close(ctx context.Context) error {
 	for _, pod := range []*host.Pod{m.pod, m.subscriber} {
 		errs = append(errs, pod.Close())
 	}
-	errs = append(errs, m.closePeers(ctx), m.ground.Close(ctx))
+	errs = append(errs, m.closePeers(ctx), m.ground.Close(ctx), m.closeNodes())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {

@@ -54,7 +54,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	peer.Metadata.Name = behaviour.CallPeer
 	cfg := ended
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: m.beside(behaviour.CallPeer)}
+	cfg.Pods = m.in(m.beside(behaviour.CallPeer))
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
 	cfg.Place.Form, cfg.Place.Fault, cfg.Place.AtZero, cfg.Place.Late = system.Native, "", false, 0
 	var err error

@@ -70,7 +70,7 @@ func (m *meshed) openOwnPeer(ctx context.Context, ended host.Config, path flow.P
 	cfg := ended
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered = &sys, 1, filepath.Join(ended.Dir, string(path)), ""
 	cfg.Emit = func(e timeline.Event) { m.backstage(e) }
-	cfg.Pods = &host.Pods{Network: m.bench.network, Beside: func(p system.Place) (host.Beside, error) { return m.ownPeer(path, p) }}
+	cfg.Pods = m.in(func(p system.Place, on int) (host.Beside, error) { return m.ownPeer(path, p, on) })
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
 	cfg.Place.Form, cfg.Place.Fault, cfg.Place.Calls = system.Native, "", ""
 	return host.Open(ctx, cfg)
@@ -78,7 +78,7 @@ func (m *meshed) openOwnPeer(ctx context.Context, ended host.Config, path flow.P
 
 // ownPeer announces the pod of a peer as one in the mesh, with an identity of its own, and says what
 // is in it beside the app.
-func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error) {
+func (m *meshed) ownPeer(path flow.Path, place system.Place, on int) (host.Beside, error) {
 	account := string(path)
 	u, err := url.Parse(m.id(account).String())
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error
 			Namespace: m.namespace, Name: place.Name, UID: types(place.UID),
 			Annotations: map[string]string{meshapi.DataplaneAnnotation: ownPeer},
 		},
-		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: echoName, Image: "none"}}},
+		Spec: corev1.PodSpec{NodeName: host.Node(on), ServiceAccountName: account, Containers: []corev1.Container{{Name: echoName, Image: "none"}}},
 	}
 	if pod.Status, err = m.bench.running(place.Address); err != nil {
 		return host.Beside{}, err
@@ -107,7 +107,7 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place) (host.Beside, error
 		Sidecar: system.Process{
 			Command: append(slices.Clone(m.stage.cfg.Agent), "peer", "--path="+string(path),
 				"--listen=:"+strconv.Itoa(redirect.TunnelPort), "--health=:"+strconv.Itoa(peerHealth), "--tls=.",
-				"--pod-uid="+place.UID+"-peer", "--node="+node, "--ledger="+m.ledger),
+				"--pod-uid="+place.UID+"-peer", "--node="+host.Node(on), "--ledger="+m.ledger),
 			Env: []string{"GOMAXPROCS=1", "GOGC=400"},
 			Files: map[string]string{
 				control.CAFile: string(m.bench.ca.PEM()), control.CertFile: string(cred.Cert), control.KeyFile: string(cred.Key),

@@ -49,6 +49,8 @@ type Config struct {
 	// Agent is the command of the reference components, and Mesh that of the reference
 	// mesh's.
 	Agent, Mesh []string
+	// Plugin is the program of its CNI plugin, which is told by its file's name what it is (cni.Type).
+	Plugin string
 	// Logs is the folder for what the processes write.
 	Logs string
 	// Rendered is the folder for the system's rendered configuration, a folder for each
@@ -204,7 +206,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 		}
 	}
 	for _, need := range b.Needs {
-		if need == spec.Services {
+		if need == spec.Services || need == spec.RuntimeCalls {
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {

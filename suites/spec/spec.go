@@ -87,6 +87,8 @@ const (
 	NodeShutdown Feature = "NodeShutdown"
 	// ControlPlane: the suite may take the control plane away for a moment.
 	ControlPlane Feature = "ControlPlane"
+	// RuntimeCalls: the stage is the container runtime, and knows of each call of a CNI plugin.
+	RuntimeCalls Feature = "RuntimeCalls"
 )
 
 // Profile is a group of behaviours that one kind of system answers for: what a
@@ -100,8 +102,8 @@ const (
 	App Profile = "app"
 	// ServiceNetwork is what whoever carries clients to pods owes both: endpoints.*.
 	ServiceNetwork Profile = "service-network"
-	// Mesh is what a data path beside its app, and who puts it there, owe that app and their peers:
-	// sidecar.*, controller.*, hbone.*.
+	// Mesh is what a data path beside its app or on its node, and who puts it there, owe that app and their peers:
+	// sidecar.*, node.*, cni.*, controller.*, hbone.*.
 	Mesh Profile = "mesh"
 	// Gateway is what whoever stands between clients and backends owes both: the rest.
 	Gateway Profile = "gateway"
@@ -115,7 +117,7 @@ var areas = []struct {
 }{
 	{App, []string{"pod", "rollout"}},
 	{ServiceNetwork, []string{"endpoints"}},
-	{Mesh, []string{"sidecar", "controller", "hbone"}},
+	{Mesh, []string{"sidecar", "node", "cni", "controller", "hbone"}},
 	{Gateway, nil},
 }
 

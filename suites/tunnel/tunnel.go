@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hbone
+// Package tunnel is what our own client of tunnels saw of one, for the checks of the areas that are about
+// tunnels.
+package tunnel
 
 import (
 	"fmt"
@@ -14,85 +16,136 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
-// tunnel is one to an instance, as our own client saw it.
-type tunnel struct {
-	stream  flow.Stream
-	number  uint64
-	samples []timeline.Sample // of the connections in it
-	frames  []timeline.Frame  // by time
+// Tunnel is one to an instance, as our own client saw it.
+type Tunnel struct {
+	Stream  flow.Stream
+	Number  uint64
+	Samples []timeline.Sample // of the connections in it
+	Frames  []timeline.Frame  // by time
 }
 
-func (k tunnel) String() string { return fmt.Sprintf("tunnel %d of %s", k.number, k.stream.Kind()) }
+func (k Tunnel) String() string { return fmt.Sprintf("tunnel %d of %s", k.Number, k.Stream.Kind()) }
 
-// direct says whether a sample is of a connection in a tunnel to an instance's own address.
-func direct(s timeline.Sample, t assertions.Ending) bool {
+// Direct says whether a sample is of a connection in a tunnel to an instance's own address.
+func Direct(s timeline.Sample, t assertions.Ending) bool {
+	return ours(s) && s.Stream.Target() == t.UID
+}
+
+// ours says whether a sample is of a connection in a tunnel of our own client's.
+func ours(s timeline.Sample) bool {
 	f := s.Stream.Flow()
-	return f.Protocol.Tunnels() && f.Path == flow.Direct && s.Stream.Target() == t.UID
+	return f.Protocol.Tunnels() && f.Path == flow.Direct
 }
 
-// tunnels are those to an instance, in the order of their first connections.
-func tunnels(c assertions.Case, t assertions.Ending) []tunnel {
+// To are those to an instance, in the order of their first connections.
+func To(c assertions.Case, t assertions.Ending) []Tunnel {
+	return Of(c, func(uid string) bool { return uid == t.UID })
+}
+
+// Of are those to some instances, by their UIDs.
+func Of(c assertions.Case, some func(uid string) bool) []Tunnel {
 	type key struct {
 		stream flow.Stream
 		number uint64
 	}
 	at := map[key]int{}
-	var out []tunnel
+	var out []Tunnel
 	for _, s := range c.Timeline.Samples {
-		if s.Conn == 0 || !direct(s, t) {
+		if s.Conn == 0 || !ours(s) || !some(s.Stream.Target()) {
 			continue
 		}
 		k := key{s.Stream, s.Conn}
 		i, there := at[k]
 		if !there {
 			i, at[k] = len(out), len(out)
-			out = append(out, tunnel{stream: s.Stream, number: s.Conn})
+			out = append(out, Tunnel{Stream: s.Stream, Number: s.Conn})
 		}
-		out[i].samples = append(out[i].samples, s)
+		out[i].Samples = append(out[i].Samples, s)
 	}
 	for _, f := range c.Timeline.Frames {
 		if i, there := at[key{f.Stream, f.Conn}]; there {
-			out[i].frames = append(out[i].frames, f)
+			out[i].Frames = append(out[i].Frames, f)
 		}
 	}
 	return out
 }
 
-// goAway is when the first GOAWAY came.
-func (k tunnel) goAway() (time.Duration, bool) { return k.first(timeline.FrameGoAway) }
+// GoAway is when the first GOAWAY came.
+func (k Tunnel) GoAway() (time.Duration, bool) { return k.first(timeline.FrameGoAway) }
 
-// named is when a GOAWAY said which stream is the last, and a time where none has said it by then.
-func (k tunnel) named(atMost time.Duration) time.Duration {
-	for _, f := range k.frames {
-		if f.Kind == timeline.FrameGoAway && f.Attrs["last"] != leftOpen {
+// Named is when a GOAWAY said which stream is the last, and a time where none has said it by then.
+func (k Tunnel) Named(atMost time.Duration) time.Duration {
+	for _, f := range k.Frames {
+		if f.Kind == timeline.FrameGoAway && f.Attrs["last"] != LeftOpen {
 			return min(f.At, atMost)
 		}
 	}
 	return atMost
 }
 
-// leftOpen is a GOAWAY's last stream that names none: 2^31-1.
-var leftOpen = strconv.Itoa(math.MaxInt32)
+// LeftOpen is a GOAWAY's last stream that names none: 2^31-1.
+var LeftOpen = strconv.Itoa(math.MaxInt32)
 
-// end is when the peer ended the tunnel; false where nobody did, or the client was first.
-func (k tunnel) end() (time.Duration, bool) {
+// End is when the peer ended the tunnel; false where nobody did, or the client was first.
+func (k Tunnel) End() (time.Duration, bool) {
 	end, ok := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
 	closed, own := k.first(timeline.FrameClose)
 	return end, ok && !(own && closed < end)
 }
 
-// left is when the client closed the tunnel: never, where it did not.
-func (k tunnel) left() time.Duration {
-	if at, ok := k.first(timeline.FrameClose); ok {
-		return at
+// Ended is how the peer ended the tunnel, by the last thing that it said: false where it did not.
+func (k Tunnel) Ended() (timeline.Frame, bool) {
+	for _, kind := range []timeline.FrameKind{timeline.FrameCloseNotify, timeline.FrameRST, timeline.FrameFIN} {
+		if i := slices.IndexFunc(k.Frames, func(f timeline.Frame) bool { return f.Kind == kind }); i >= 0 {
+			return k.Frames[i], true
+		}
 	}
-	return math.MaxInt64
+	return timeline.Frame{}, false
 }
 
-func (k tunnel) first(kinds ...timeline.FrameKind) (time.Duration, bool) {
-	i := slices.IndexFunc(k.frames, func(f timeline.Frame) bool { return slices.Contains(kinds, f.Kind) })
+// StoodAt says whether the tunnel stood at an instant: something had been answered in it by then, and neither
+// side had ended it. One for a single connection is not kept, and nobody tells of its end.
+func (k Tunnel) StoodAt(at time.Duration) bool {
+	if k.Stream.Flow().Conns == flow.New && !k.Silent() {
+		return false
+	}
+	answered := slices.ContainsFunc(k.Samples, func(s timeline.Sample) bool { return s.First > 0 && s.First < at })
+	end, over := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	return answered && !(over && end < at) && k.Left() >= at
+}
+
+// Deserted says whether the client closed the tunnel before an instant, and before its peer had said anything
+// of an end.
+func (k Tunnel) Deserted(before time.Duration) bool {
+	left := k.Left()
+	said, any := k.first(timeline.FrameGoAway, timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	return left < before && (!any || left < said)
+}
+
+// Silent says whether it is one on which nothing is said, once it stands.
+func (k Tunnel) Silent() bool { return k.Stream.Flow().Op == flow.Idle }
+
+// Left is when the client closed the tunnel: never, where it did not. One for a single connection it closes
+// with that, and says nothing of it.
+func (k Tunnel) Left() time.Duration {
+	at, ok := k.first(timeline.FrameClose)
+	if !ok {
+		at = math.MaxInt64
+	}
+	if k.Stream.Flow().Conns != flow.New {
+		return at
+	}
+	end := k.Samples[len(k.Samples)-1].End
+	if k.Silent() {
+		end += k.Stream.Flow().Takes
+	}
+	return min(at, end)
+}
+
+func (k Tunnel) first(kinds ...timeline.FrameKind) (time.Duration, bool) {
+	i := slices.IndexFunc(k.Frames, func(f timeline.Frame) bool { return slices.Contains(kinds, f.Kind) })
 	if i < 0 {
 		return 0, false
 	}
-	return k.frames[i].At, true
+	return k.Frames[i].At, true
 }

@@ -123,7 +123,7 @@ func table(w io.Writer, all []entry) error {
 			core++
 		}
 	}
-	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them);\nand the areas: %s\n", core, strings.Join(areas, ", "))
+	fmt.Fprintf(&b, "\nLabels (lastcall run --labels NAME): core, the quick look (%d of them);\n%s", core, text.Wrap("and the areas: ", strings.Join(areas, ", ")))
 	var parts []string
 	for _, row := range system.Roles() {
 		parts = append(parts, fmt.Sprintf("%s is its %s", strings.Join(row.Components, " with "), row.Name))

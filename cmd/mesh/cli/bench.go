@@ -37,6 +37,7 @@ func benchControllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.C
 	f.StringVar(&keys, "keys", "", fmt.Sprintf("folder with %s and %s of the CA, and %s, by which it checks tokens", caCertFile, caKeyFile, tokenKeyFile))
 	f.StringVar(&objects, "objects", "", "folder with the namespaces, pods, Services and EndpointSlices that there are, in YAML")
 	f.StringVar(&fault, "fault", "", "break it on purpose")
+	nodeProxy(f, &cfg.NodeProxy)
 	drainTimes(f, &cfg.Drain)
 	c.RunE = func(*cobra.Command, []string) error {
 		if cfg.Injector.Mesh == "" || cfg.Namespace == "" || keys == "" || objects == "" {

@@ -29,7 +29,7 @@ func Run(args []string, signals Signals, stderr io.Writer) int {
 	root := &cobra.Command{Use: "mesh", Short: "The reference mesh of Lastcall", SilenceUsage: true, SilenceErrors: true}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(sidecarCommand(signals, stderr), tellCommand(), subscribeCommand(signals.End, stderr), waypointCommand(signals.End, stderr), redirectCommand(stderr), controllerCommand(signals.End, stderr), benchControllerCommand(signals.End, stderr), benchNodeAgentCommand(signals.End, stderr))
+	root.AddCommand(sidecarCommand(signals, stderr), tellCommand(), subscribeCommand(signals.End, stderr), waypointCommand(signals.End, stderr), redirectCommand(stderr), controllerCommand(signals.End, stderr), benchControllerCommand(signals.End, stderr), nodeProxyCommand(signals.End, stderr), nodeAgentCommand(signals.End, stderr), benchNodeAgentCommand(signals.End, stderr), installPluginCommand(signals.End, stderr))
 	root.SetArgs(args)
 	root.SetOut(stderr)
 	root.SetErr(stderr)

@@ -34,6 +34,7 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 	f.StringSliceVar(&cfg.ServerNames, "server-names", nil, "names that its certificate is for, besides its Service's")
 	f.StringVar(&fault, "fault", "", "break it on purpose")
 	f.StringVar(&cfg.PodName, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of its pod; or LASTCALL_POD_NAME")
+	nodeProxy(f, &cfg.NodeProxy)
 	drainTimes(f, &cfg.Drain)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
@@ -70,6 +71,11 @@ func controllerCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Comman
 		return component.Run(one, controller.ErrNeverStarted, signals, cfg.Log, func() { cfg.Log.Print("serves") })
 	}
 	return c
+}
+
+// nodeProxy is who may ask for certificates of pods' identities.
+func nodeProxy(f *pflag.FlagSet, account *string) {
+	f.StringVar(account, "node-proxy", "", "service account of the mesh's node proxies, which have certificates signed for the pods of their nodes: NAMESPACE/NAME, in either of which * stands for any; empty: the mesh has none")
 }
 
 // drainTimes are the times of a controller's end.

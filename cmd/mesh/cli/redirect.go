@@ -26,15 +26,9 @@ func redirectCommand(stdout io.Writer) *cobra.Command {
 		if err := yaml.UnmarshalStrict([]byte(settings), &s); err != nil {
 			return usage("--settings: %w", err)
 		}
-		for text := range strings.SplitSeq(hosts, ",") {
-			if text == "" {
-				continue
-			}
-			ip, err := netip.ParseAddr(text)
-			if err != nil {
-				return usage("--host-ips: %w", err)
-			}
-			s.Probes.From = append(s.Probes.From, ip)
+		var err error
+		if s.Probes.From, err = hostIPs(hosts); err != nil {
+			return err
 		}
 		if err := s.Validate(); err != nil {
 			return usageError{err}
@@ -50,4 +44,20 @@ func redirectCommand(stdout io.Writer) *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// hostIPs are a node's addresses, as a flag has them.
+func hostIPs(text string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for one := range strings.SplitSeq(text, ",") {
+		if one == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(one)
+		if err != nil {
+			return nil, usage("--host-ips: %w", err)
+		}
+		out = append(out, ip)
+	}
+	return out, nil
 }

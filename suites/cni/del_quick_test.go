@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cni
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestDelIsQuick(t *testing.T) {
+	check := DelIsQuick()
+	call := func(attrs map[string]string) func(scene.Scene) {
+		return func(s scene.Scene) { s.Event(scene.Exit+time.Second, timeline.CNIDel, scene.UID, attrs) }
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "quick", Build: call(map[string]string{"took": "499ms"}), Want: spec.Pass},
+		{Name: "slow", Build: call(map[string]string{"took": "501ms"}), Want: spec.Fail},
+		{Name: "quick, and it failed", Build: call(map[string]string{"took": "10ms", "error": "no"}), Want: spec.Fail},
+		{Name: "nobody measured", Build: call(nil), Want: spec.Inconclusive},
+	})
+}

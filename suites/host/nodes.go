@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/bench"
+	"github.com/lastcall-dev/lastcall/fixtures/bench/chain"
+	"github.com/lastcall-dev/lastcall/fixtures/cni"
+	"github.com/lastcall-dev/lastcall/fixtures/controller"
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/enrolment"
+	"github.com/lastcall-dev/lastcall/fixtures/health"
+	"github.com/lastcall-dev/lastcall/fixtures/host"
+	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/issuer"
+	"github.com/lastcall-dev/lastcall/fixtures/membership"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent/folder"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
+)
+
+// What runs once on each node, in a pod of its own.
+const (
+	agentName = "node-agent"
+	proxyName = "node-proxy"
+)
+
+// nodeBudget is how long a node's agent and its proxy may take to serve.
+const nodeBudget = time.Minute
+
+// nodeSide is one of the bench's nodes in a recording whose pods their nodes' proxies serve: it has an agent
+// and a proxy of the recording's own, and a container runtime that calls the CNI plugin.
+type nodeSide struct {
+	name    string
+	nth     int
+	dir     string
+	pods    folder.Source // what the agent knows of the node's pods
+	runtime *chain.Chain
+	agent   *host.Pod
+	proxies []*nodeProxy // the last of them serves
+}
+
+// nodeProxy is one of a node's proxies, in a pod of its own.
+type nodeProxy struct {
+	name    string
+	pod     *host.Pod
+	running *host.Container
+	// told is closed when it was told to go.
+	told chan struct{}
+}
+
+func (n *nodeSide) in(name string) string { return filepath.Join(n.dir, name) }
+
+// byNodes says whether the recording's pods are served by their nodes' proxies.
+func (m *meshed) byNodes() bool { return m.subject.Stands().Role == system.NodeProxy }
+
+// spread has instances alternate between the nodes, where there is more than one that counts.
+func (m *meshed) spread() func(nth int) int {
+	if !m.byNodes() {
+		return nil
+	}
+	return func(nth int) int { return nth % bench.Nodes }
+}
+
+// clientNode is the node of the clients: the last one, so that some of whom they call are on another.
+func (m *meshed) clientNode() int {
+	if m.byNodes() {
+		return bench.Nodes - 1
+	}
+	return 0
+}
+
+// openNodes puts agents and proxies up, where pods are served by them.
+func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
+	if !m.byNodes() {
+		return nil
+	}
+	m.logs = logs
+	for nth := range bench.Nodes {
+		n, err := m.openNode(ctx, nth, filepath.Join(dir, host.Node(nth)))
+		m.nodes = append(m.nodes, n)
+		if err != nil {
+			return fmt.Errorf("node %s: %w", host.Node(nth), err)
+		}
+	}
+	return nil
+}
+
+// openNode returns what it has made when it fails, too.
+func (m *meshed) openNode(ctx context.Context, nth int, dir string) (*nodeSide, error) {
+	n := &nodeSide{name: host.Node(nth), nth: nth, dir: dir}
+	for _, d := range []string{"pods", "noted", "agents", "plugins"} {
+		if err := os.MkdirAll(n.in(d), 0o755); err != nil {
+			return n, err
+		}
+	}
+	n.pods = folder.Source{Dir: n.in("pods")}
+	// A runtime finds a plugin by its type.
+	if err := os.Symlink(m.stage.cfg.Plugin, filepath.Join(n.in("plugins"), cni.Type)); err != nil {
+		return n, err
+	}
+	n.runtime = chain.New(chain.Config{Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents")})
+	name := agentName + "-" + n.name
+	var err error
+	if n.agent, err = host.OpenPod(m.bench.network, nth, name, n.in(name), m.logs); err != nil {
+		return n, err
+	}
+	agent, err := n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
+		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir)})
+	if err != nil {
+		return n, err
+	}
+	m.watch("agent of "+n.name, agent)
+	return n, m.startProxy(ctx, n)
+}
+
+// nodeEnv is that of what runs once on each node.
+var nodeEnv = []string{"GOMAXPROCS=1", "GOGC=400"}
+
+// startProxy starts a proxy on a node, beside those that there are, and returns when it serves.
+func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
+	p := &nodeProxy{name: fmt.Sprintf("%s-%s-%d", proxyName, n.name, len(n.proxies)+1), told: make(chan struct{})}
+	var err error
+	if p.pod, err = host.OpenPod(m.bench.network, n.nth, p.name, n.in(p.name), m.logs); err != nil {
+		return err
+	}
+	n.proxies = append(n.proxies, p)
+	token, err := issuer.Token(m.bench.tokens, meshNamespace, proxyName, n.name, tokensLast)
+	if err != nil {
+		return err
+	}
+	settings := nodeproxy.Settings{Deadline: system.Duration(m.scenario.Topology.Deadline), Fault: m.faultOf(m.subject.System)}
+	p.running, err = p.pod.Run(proxyName, system.Process{
+		Command: append(slices.Clone(m.bench.command), "node-proxy",
+			"--settings="+settings.String(), "--zds="+n.in("zds.sock"), "--controller="+m.bench.controllers(), "--server-name="+controller.ServerName(meshNamespace),
+			"--token=token", "--node="+n.name, "--pod-name="+p.name, "--namespace="+meshNamespace),
+		Env:   append(slices.Clone(nodeEnv), "LASTCALL_ROOTS="+string(m.bench.ca.PEM())),
+		Files: map[string]string{"token": token},
+	})
+	if err != nil {
+		return err
+	}
+	m.proxy(n, p, timeline.NodeProxyStarts)
+	m.tasks.Go(func() { m.watchProxy(n, p) })
+	ready := "http://" + net.JoinHostPort(p.pod.Address(), strconv.Itoa(injector.HealthPort)) + "/readyz"
+	if err := disrupt.Await(ctx, nodeBudget, "the node proxy "+p.name, func(ctx context.Context) (bool, string, error) {
+		select {
+		case <-p.running.Done():
+			return false, "", disrupt.Final(p.running.Ended())
+		default:
+			return true, "", health.Look(ctx, p.pod.Client(), ready)
+		}
+	}); err != nil {
+		return err
+	}
+	m.proxy(n, p, timeline.NodeProxyServes)
+	return nil
+}
+
+// watchProxy tells of a proxy's end: one that nobody told to go was to stay.
+func (m *meshed) watchProxy(n *nodeSide, p *nodeProxy) {
+	select {
+	case <-p.running.Done():
+	case <-m.ctx.Done():
+		return
+	}
+	select {
+	case <-p.told:
+		m.proxy(n, p, timeline.NodeProxyGone)
+	default:
+		m.lost(p.name, p.running.Ended())
+	}
+}
+
+// proxy tells what becomes of a node's proxy.
+func (m *meshed) proxy(n *nodeSide, p *nodeProxy, is string) {
+	if m.ctx.Err() == nil {
+		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.NodeProxy, Subject: p.name, Name: p.name, Node: n.name, Attrs: map[string]string{"is": is}})
+	}
+}
+
+// replaceProxies replaces the proxy of one node after the other, as the roll-out of a DaemonSet with a surge
+// does: the next one serves before the last one is told to go. It returns when all that were told are gone.
+func (m *meshed) replaceProxies(ctx context.Context) error {
+	var old []*nodeProxy
+	for _, n := range m.nodes {
+		last := n.proxies[len(n.proxies)-1]
+		if err := m.startProxy(ctx, n); err != nil {
+			return err
+		}
+		close(last.told)
+		m.proxy(n, last, timeline.NodeProxyTold)
+		if err := last.running.Terminate(); err != nil {
+			return fmt.Errorf("ending %s: %w", last.name, err)
+		}
+		old = append(old, last)
+		if err := disrupt.Pause(ctx, betweenProxies); err != nil {
+			return err
+		}
+	}
+	for _, p := range old {
+		select {
+		case <-p.running.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// betweenProxies is how long after one node's proxy the next one's is replaced.
+const betweenProxies = 3 * time.Second
+
+// furnish has a pod of the node's be one that its proxy serves.
+func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
+	rules, err := injector.Rules(pod)
+	if err != nil {
+		return host.Beside{}, err
+	}
+	err = n.pods.Write(nodeagent.Pod{
+		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, ServiceAccount: pod.Spec.ServiceAccountName,
+		Enrolled: true, Redirect: rules,
+	})
+	return host.Beside{Attachment: n.runtime.Of(chain.Sandbox{
+		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
+	})}, err
+}
+
+// nodeOf is the node whose proxy serves a pod; nil: none does.
+func (m *meshed) nodeOf(pod *corev1.Pod) *nodeSide {
+	if pod.Annotations[membership.DataplaneAnnotation] != membership.NodeDataplane {
+		return nil
+	}
+	i := slices.IndexFunc(m.nodes, func(n *nodeSide) bool { return n.name == pod.Spec.NodeName })
+	if i < 0 {
+		return nil
+	}
+	return m.nodes[i]
+}
+
+// closeNodes ends them.
+func (m *meshed) closeNodes() error {
+	var errs []error
+	for _, n := range m.nodes {
+		for _, p := range n.proxies {
+			errs = append(errs, p.pod.Close())
+		}
+		errs = append(errs, n.agent.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
+)
+
+// The app has gone at scene.Exit.
+const (
+	gone = scene.Exit + 300*time.Millisecond // its interface
+	soon = scene.Exit + 50*time.Millisecond
+)
+
+var (
+	kept   = behaviour.NodeTraffic[1]
+	silent = behaviour.NodeTraffic[3]
+)
+
+// stand adds tunnels of a kind that stand from before D on, with what their server says.
+func stand(s scene.Scene, p load.Profile, n int, says ...timeline.Frame) {
+	for k := range n {
+		of, conn := flow.To(p.Flow, scene.UID), uint64(k+1)
+		s.Add(timeline.Sample{
+			Stream: of, ID: fmt.Sprintf("%s-%d", of, conn), Conn: conn, Nth: 1, StreamID: 1, Due: scene.D - time.Second, Start: scene.D - time.Second, Sent: scene.D - time.Second,
+			First: scene.D - time.Second + 1, End: scene.D - time.Second + 2, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+		})
+		for _, f := range says {
+			f.Stream, f.Conn = of, conn
+			s.Frames = append(s.Frames, f)
+		}
+	}
+}
+
+func frame(at time.Duration, kind timeline.FrameKind) timeline.Frame {
+	f := timeline.Frame{At: at, Kind: kind, Attrs: map[string]string{}}
+	if kind == timeline.FrameGoAway {
+		f.Attrs = map[string]string{"last": tunnel.LeftOpen, "code": "NO_ERROR"}
+	}
+	return f
+}
+
+func TestToldBeforeItGoes(t *testing.T) {
+	check := ToldBeforeItGoes()
+	with := func(at time.Duration, says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(at, timeline.NetGone, scene.UID, nil)
+			stand(s, kept, 6, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameClose))
+			stand(s, silent, 6, says...)
+		}
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "told", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "told at D", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "ended by the client that was told", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon+1, timeline.FrameClose)), Want: spec.Pass},
+		{Name: "never told", Build: with(gone), Want: spec.Fail},
+		{Name: "no close_notify", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "no end", Build: with(gone, frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "no GOAWAY", Build: with(gone, frame(soon, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "some that the client closed by itself just then", Build: func(s scene.Scene) {
+			with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))(s)
+			for n := range s.Frames {
+				if f := &s.Frames[n]; f.Conn == 1 && f.Stream.Flow() == silent.Flow {
+					f.Kind = timeline.FrameClose
+				}
+			}
+		}, Want: spec.Pass},
+		{Name: "given up by the client long after", Build: with(gone, frame(gone+10*time.Second, timeline.FrameClose)), Want: spec.Fail},
+		{Name: "told afterwards", Build: with(gone, frame(gone+time.Second, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "its end came afterwards", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "none stood any more", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(scene.D, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
+		{Name: "nobody saw the interface", Build: func(s scene.Scene) {
+			stand(s, silent, 12, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))
+		}, Want: spec.Inconclusive},
+	})
+}
+
+func TestEndedWhenAcknowledged(t *testing.T) {
+	check := EndedWhenAcknowledged()
+	const done = gone - 10*time.Millisecond
+	with := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(done, timeline.CNIDel, scene.UID, map[string]string{"took": "100ms"})
+			stand(s, kept, 6, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameClose))
+			stand(s, silent, 6, says...)
+		}
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "ended", Build: with(frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "cut", Build: with(frame(soon, timeline.FrameRST)), Want: spec.Pass},
+		{Name: "read a moment later", Build: with(frame(done+readWithin, timeline.FrameFIN)), Want: spec.Pass},
+		{Name: "ended behind it", Build: with(frame(done+readWithin+1, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "told, and not ended", Build: with(frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "nobody asked", Build: func(s scene.Scene) { stand(s, silent, 12, frame(soon, timeline.FrameCloseNotify)) }, Want: spec.Inconclusive},
+	})
+}
+
+func TestHoldsNothing(t *testing.T) {
+	check := HoldsNothing()
+	del := func(attrs map[string]string) func(scene.Scene) {
+		return func(s scene.Scene) { s.Event(gone, timeline.CNIDel, scene.UID, attrs) }
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "none", Build: del(map[string]string{"held": ""}), Want: spec.Pass},
+		{Name: "a listener", Build: del(map[string]string{"held": "listening@[::]:15008"}), Want: spec.Fail},
+		{Name: "nobody looked", Build: del(map[string]string{"took": "1ms"}), Want: spec.Inconclusive},
+	})
+}

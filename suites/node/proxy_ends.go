@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
+)
+
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "node.proxy-ends",
+	Title: "A node proxy that is replaced hands over: new connections go to its successor, and what it has goes on to its own end",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "RFC 9113", Section: "section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",
+		Quote: "The sender of a GOAWAY frame might gracefully shut down a connection by sending a GOAWAY frame, maintaining the connection in an \"open\" state until all in-progress streams complete.",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+
+	Why:    "Each update of the mesh replaces every node's proxy, and each of them carries the connections of all apps on its node, none of which ends for it. What the old one cuts, or what nobody accepts for a moment, every app on the node sees at once.",
+	Causes: "The old proxy exits at SIGTERM, or ends its tunnels before what runs in them has ended. It stops accepting before the new one does. The new one listens before it knows where to send what it accepts.",
+	Fix:    "Start the new proxy beside the old one, and have it be ready only when it serves all workloads of the node; then tell the old one to go. That accepts no more once the other does, sends GOAWAY on its tunnels, and lets what runs end by itself, up to a deadline.",
+
+	Topology:   behaviour.Staying,
+	Disrupt:    behaviour.ReplaceProxies,
+	Traffic:    through,
+	Checks:     []assertions.Check{NoneFailsMeanwhile(), TunnelsAreTold()},
+	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm},
+	Resolution: 60 * time.Millisecond,
+})
+
+// through is what passes through node proxies while they are replaced, and tunnels of our own client's.
+var through = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 60},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 60},
+	// These are shorter than the proxies' deadline, whenever they begin.
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 6 * time.Second}, Rate: 4},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 20},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 10},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: 4 * time.Second}, Rate: 2},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1},
+}
+
+// replaced is a proxy that was told to go, and is gone (0: nobody saw that).
+type replaced struct {
+	proxy, node string
+	// beside is when its successor was started: from then on a connection may be that one's.
+	beside, told, gone time.Duration
+}
+
+func replacedIn(c assertions.Case) []replaced {
+	var out []replaced
+	started := map[string]time.Duration{} // the last proxy of a node
+	for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
+		switch e.Attrs["is"] {
+		case timeline.NodeProxyStarts:
+			started[e.Node] = e.At
+		case timeline.NodeProxyTold:
+			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At})
+		case timeline.NodeProxyGone:
+			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
+				out[i].gone = e.At
+			}
+		}
+	}
+	return out
+}
+
+// nodesOf are the nodes of the instances, by their UIDs.
+func nodesOf(c assertions.Case) map[string]string {
+	out := map[string]string{}
+	for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
+		out[e.Subject] = e.Node
+	}
+	return out
+}
+
+// meanwhile is from the first proxy that was told to go until the last one of them is gone.
+func meanwhile(all []replaced) (from, to time.Duration) {
+	for i, r := range all {
+		if i == 0 || r.told < from {
+			from = r.told
+		}
+		to = max(to, r.gone)
+	}
+	return from, to
+}
+
+// replacedFloor is that of proxies which were seen to go.
+var replacedFloor = assertions.Floor{Name: "node proxies that were told to go, and were gone", N: 2, Reason: "one on each node"}
+
+// seenGone counts them.
+func seenGone(all []replaced) int {
+	n := 0
+	for _, r := range all {
+		if r.gone > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced.
+func NoneFailsMeanwhile() assertions.Check {
+	fresh := assertions.Floor{Name: "new connections through the mesh meanwhile", N: 300, Reason: "60 a second, from the first proxy's SIGTERM to the last one's end"}
+	kept := assertions.Floor{Name: "requests that were under way when a proxy was told to go, and ended behind that", N: 10, Reason: "some last for seconds, and there are 30 of these at any time"}
+	return assertions.Check{
+		Name: "requests while node proxies are replaced",
+		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
+			"and is cut at its deadline, so that it shows",
+		Floors: []assertions.Floor{replacedFloor, fresh, kept},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := replacedIn(c)
+			tally.Count(replacedFloor, seenGone(all))
+			from, to := meanwhile(all)
+			tally.Span(from, to)
+			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
+			for _, s := range c.Timeline.Samples {
+				if s.End < from || s.Start > to {
+					continue
+				}
+				total++
+				if s.Failed() && cutAtDeadline(c, all, s) {
+					cut++
+					continue
+				}
+				if s.Failed() {
+					lost++
+					tally.Failed(c, s, max(s.Start, from), s.Stream.Target(), "%s", beside(all, s.End))
+					continue
+				}
+				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {
+					opened++
+				}
+				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {
+					crossed++
+				}
+			}
+			tally.Count(fresh, opened)
+			tally.Count(kept, crossed)
+			atDeadline := ""
+			if cut > 0 {
+				atDeadline = fmt.Sprintf("; %d on connections that had stood in a proxy were cut at its deadline", cut)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("none of %d requests failed while %s replaced", total, assertions.Plural(len(all), "node proxy was", "node proxies were"))+atDeadline,
+				fmt.Sprintf("%d of %s failed while %s replaced", lost, assertions.Plural(total, "request", "requests"), assertions.Plural(len(all), "node proxy was", "node proxies were")))
+		},
+	}
+}
+
+// around is how far from its deadline a proxy's cut may be: it counts from its own SIGTERM, and what it cuts is
+// read a moment later.
+const around = 500 * time.Millisecond
+
+// cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
+// proxy in which its connection may have stood.
+func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample) bool {
+	switch s.Outcome {
+	case timeline.Reset, timeline.StreamReset:
+	default:
+		return false
+	}
+	return c.Deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
+		at := r.told + c.Deadline
+		return s.End >= at-around && s.End <= at+around
+	})
+}
+
+// beside says when something was, by the last proxy that had been told to go by then.
+func beside(all []replaced, at time.Duration) string {
+	last := "before any was told to go"
+	for _, r := range all {
+		if r.told <= at {
+			last = fmt.Sprintf("%s after %s was told to go", (at - r.told).Round(time.Millisecond), r.proxy)
+		}
+	}
+	return last
+}
+
+// TunnelsAreTold judges the tunnels of our own client that stood when their node's proxy was told to go: each is
+// told by GOAWAY, and ended in TLS too, before that is gone.
+func TunnelsAreTold() assertions.Check {
+	stood := assertions.Floor{Per: "proxy", Name: "tunnels that stood when the proxy was told to go", N: 10, Reason: "two instances on each node, with some tunnels of each kind to each of them"}
+	return assertions.Check{
+		Name:     "tunnels that stood when their proxy was told to go",
+		Expected: "GOAWAY, and then close_notify, come on each before the proxy is gone",
+		Floors:   []assertions.Floor{replacedFloor, stood},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := replacedIn(c)
+			tally.Count(replacedFloor, seenGone(all))
+			total := 0
+			on := nodesOf(c)
+			for _, r := range all {
+				tally.Span(r.told, r.gone)
+				n := 0
+				for _, k := range tunnel.Of(c, func(uid string) bool { return on[uid] == r.node }) {
+					if !k.StoodAt(r.told) || k.Deserted(r.gone) || k.Samples[0].Start >= r.beside {
+						continue
+					}
+					n++
+					told, ok := k.GoAway()
+					end, over := k.Ended()
+					id := k.Samples[0].ID
+					switch {
+					case !ok || told < r.told:
+						tally.Against(r.gone, r.proxy, id, "%s: %s had got no GOAWAY when the proxy was gone", beside(all, r.gone), k)
+					case k.Left() < r.gone && (!over || end.At > k.Left()):
+						// Its client has ended it, as it may once it was told.
+					case !over || end.Kind != timeline.FrameCloseNotify:
+						tally.Against(r.gone, r.proxy, id, "%s: %s got a GOAWAY, and no close_notify", beside(all, r.gone), k)
+					}
+				}
+				total += n
+				tally.Least(stood, r.proxy, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d tunnels that stood when their proxy was told to go got GOAWAY, and close_notify", total),
+				fmt.Sprintf("%d of %s got none", tally.Culprits(), assertions.Plural(total, "tunnel", "tunnels")))
+		},
+	}
+}

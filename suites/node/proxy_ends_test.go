@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// Both proxies of the scenes are told to go, and are gone.
+const (
+	toldAt = 8 * time.Second
+	goneAt = 18 * time.Second
+)
+
+// replace is what happens to a node's proxy.
+func replace(s scene.Scene, node string, told, gone time.Duration) {
+	tell := func(at time.Duration, proxy, is string) {
+		s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: timeline.NodeProxy, Subject: proxy, Name: proxy, Node: node, Attrs: map[string]string{"is": is}})
+	}
+	tell(told-500*time.Millisecond, "next-"+node, timeline.NodeProxyStarts)
+	tell(told, "proxy-"+node, timeline.NodeProxyTold)
+	tell(gone, "proxy-"+node, timeline.NodeProxyGone)
+}
+
+// calls adds requests through the Service, of which each nth may be changed.
+func calls(s scene.Scene, set func(*timeline.Sample)) {
+	for n := range 400 {
+		at := toldAt + time.Duration(n)*20*time.Millisecond
+		x := timeline.Sample{
+			Stream: flow.To(through[0].Flow, ""), ID: fmt.Sprint("new", n), Conn: uint64(n + 1), Nth: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+		}
+		if n < 20 { // these were under way
+			x.Start, x.Due, x.Sent, x.First, x.End = toldAt-time.Second, toldAt-time.Second, toldAt-time.Second, toldAt-time.Second, toldAt+2*time.Second
+		}
+		if set != nil {
+			set(&x)
+		}
+		s.Add(x)
+	}
+}
+
+func TestNoneFailsMeanwhile(t *testing.T) {
+	check := NoneFailsMeanwhile()
+	with := func(set func(*timeline.Sample), nodes ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for _, n := range nodes {
+				replace(s, n, toldAt, goneAt)
+			}
+			calls(s, set)
+		}
+	}
+	failing := func(from, to time.Duration) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.Start >= from && s.Start < to {
+				s.Outcome, s.Phase = timeline.Reset, timeline.PhaseFirstByte
+			}
+		}
+	}
+	judge := func(tl *timeline.Timeline) spec.Finding {
+		c := assertions.NewCase(tl, scene.P)
+		c.Deadline = 6 * time.Second
+		return check.Run(c)
+	}
+	scene.Judge(t, judge, []scene.Row{
+		{Name: "none", Build: with(nil, "a", "b"), Want: spec.Pass},
+		{Name: "one of the new", Build: with(failing(toldAt+time.Second, toldAt+time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
+		{Name: "one that was under way", Build: with(failing(toldAt-time.Second, toldAt-time.Second+1), "a", "b"), Want: spec.Fail},
+		{Name: "cut at the deadline", Build: func(s scene.Scene) {
+			with(failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond), "a", "b")(s)
+		}, Want: spec.Pass},
+		{Name: "ended at the deadline, as if it were whole", Build: func(s scene.Scene) {
+			with(func(x *timeline.Sample) {
+				if failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond)(x); x.Failed() {
+					x.Outcome = timeline.Truncated
+				}
+			}, "a", "b")(s)
+		}, Want: spec.Fail},
+		{Name: "only one was replaced", Build: with(nil, "a"), Want: spec.Inconclusive},
+		{Name: "none went", Build: func(s scene.Scene) { calls(s, nil) }, Want: spec.Inconclusive},
+	})
+}
+
+func TestTunnelsAreTold(t *testing.T) {
+	check := TunnelsAreTold()
+	with := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			const at = scene.D + time.Second // the tunnels of stand begin before D
+			s.Events = append(s.Events, timeline.Event{At: time.Second, Source: "test", Kind: timeline.PodSeen, Subject: scene.UID, Name: scene.UID, Node: "a", Attrs: map[string]string{"node": "a"}})
+			replace(s, "a", at, goneAt)
+			replace(s, "b", at, goneAt)
+			stand(s, silent, 12, says...)
+		}
+	}
+	const then = scene.D + 2*time.Second
+	fails := []scene.Row{
+		{Name: "never", Build: with(), Want: spec.Fail},
+		{Name: "no close_notify", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "no GOAWAY", Build: with(frame(then, timeline.FrameCloseNotify)), Want: spec.Fail},
+		// The other node has none to show.
+		{Name: "told, of one node", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
+		{Name: "ended by the client that was told, of one node", Build: with(frame(then, timeline.FrameGoAway), frame(then+1, timeline.FrameClose)), Want: spec.Inconclusive},
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, fails)
+}

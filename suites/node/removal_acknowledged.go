@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
+)
+
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "node.removal-acknowledged",
+	Title: "Who removes a workload from its node's proxy learns of it when all its tunnels have ended, not before",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "CNI Specification 0.4.0", Section: "Parameters", URL: "https://github.com/containernetworking/cni/blob/spec-v0.4.0/SPEC.md#parameters",
+		Quote: "Plugins should generally complete a DEL action without error even if some resources are missing.",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+
+	Why:    "Behind the removal of a workload comes that of its network. A removal that returns early leaves the proxy sending into an interface that is gone, on tunnels whose peers hear nothing; and nobody can see from outside that it was too early.",
+	Causes: "The proxy acknowledges the message when it has read it, and drains in the background.",
+	Fix:    "Acknowledge when the last tunnel of the workload has ended, or was cut at the bound.",
+
+	Topology:   behaviour.OnNodes,
+	Disrupt:    behaviour.EndBoth,
+	Traffic:    behaviour.NodeTraffic,
+	Checks:     []assertions.Check{EndedWhenAcknowledged()},
+	BrokenBy:   []spec.Fault{nodeproxy.AcknowledgesFirst},
+	Resolution: 60 * time.Millisecond,
+})
+
+// readWithin is how long after it has come the end of a tunnel is read.
+const readWithin = 100 * time.Millisecond
+
+// EndedWhenAcknowledged judges the tunnels that stood when the app had exited: by the end of DEL each has
+// ended, in whatever way.
+func EndedWhenAcknowledged() assertions.Check {
+	stood := assertions.ConnectionsPerTermination(standing)
+	return assertions.Check{
+		Name:     "what still stands when the removal is acknowledged",
+		Expected: "each tunnel that stood when the app had exited has ended by the end of DEL",
+		Floors:   []assertions.Floor{stood},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := 0
+			for t := range tally.Terminations(c) {
+				calls := c.Timeline.EventsOf(timeline.CNIDel, t.UID)
+				if !t.Exit.Known() || len(calls) == 0 {
+					tally.Doubt("%s: nobody saw when its app had exited, or when its removal was done", t.Name)
+					continue
+				}
+				done := calls[0].At
+				tally.Span(t.Exit.At, done)
+				n := 0
+				for _, k := range tunnel.To(c, t) {
+					if !k.StoodAt(t.Exit.At) {
+						continue
+					}
+					n++
+					ended := k.Left()
+					if end, over := k.Ended(); over {
+						ended = min(ended, end.At)
+					}
+					if ended > done+readWithin {
+						tally.Late(c, done, t.Name, k.Samples[0].ID, "%s: %s stood when the removal was acknowledged", t.Clock(done), k)
+					}
+				}
+				all += n
+				tally.Least(stood, t.Name, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d %s had ended when the removal was acknowledged", all, standing),
+				fmt.Sprintf("%d of %d %s stood when the removal was acknowledged", tally.Culprits(), all, standing))
+		},
+	}
+}
