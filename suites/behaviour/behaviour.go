@@ -63,6 +63,8 @@ type Behaviour struct {
 	// GatewaysToo: what it says of a sidecar's tunnels holds for a gateway that clients open tunnels
 	// to, which is one that claims HBONE.
 	GatewaysToo bool
+	// NodesToo: what it says of a sidecar holds for a node's proxy, whatever of the mesh ends when.
+	NodesToo bool
 
 	// fitted: its traffic is not the catalogue's any more.
 	fitted bool

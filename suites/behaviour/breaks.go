@@ -27,7 +27,7 @@ func (s Stack) Breaks(b Behaviour) []spec.Fault {
 		if sub.Named {
 			return (ours || OfCluster(f)) && !sub.Made(of)
 		}
-		return ours && (row.Meshed || row.Controls) && row.Role != b.Topology.Role
+		return ours && (row.Meshed || row.Controls) && !b.Topology.row().Made(of)
 	})
 }
 

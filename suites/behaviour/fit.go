@@ -75,7 +75,8 @@ func OfAnotherRole(b Behaviour, sys *system.System) Skip {
 	if sys.Patches() && slices.Contains(b.Needs, spec.HBONE) {
 		return Because(spec.OtherRole, fmt.Sprintf("it is about tunnels of the suite's own mesh, and %s is in none: run it without --system", sys.Metadata.Name))
 	}
-	too := b.AppsToo && slices.Contains(sys.Roles, system.App) || b.GatewaysToo && slices.Contains(sys.Roles, system.Gateway)
+	too := b.AppsToo && slices.Contains(sys.Roles, system.App) || b.GatewaysToo && slices.Contains(sys.Roles, system.Gateway) ||
+		b.NodesToo && slices.Contains(sys.Roles, system.NodeProxy)
 	if r != "" && !slices.Contains(sys.Roles, r) && !too {
 		row, _ := r.Row()
 		does := "is one"
@@ -172,7 +173,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role = sys.Stands().Role; t.Role == system.App {
 		t.Role = ""
 	}
-	if !sys.Meshed() {
+	if t.Role != system.Sidecar || !sys.Meshed() {
 		t.Form, t.Waits = "", 0
 	}
 	if ownTimes(sys) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -36,11 +36,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that knows tunnels that stand, and nothing of those that failed. A GOAWAY that counts as the end of a good tunnel, however soon it came.",
 	Fix:    "Count the failures of a destination in a row, a GOAWAY before the first answer among them, and dial no sooner than a time that grows with them, up to a bound. Begin at once again when a CONNECT was answered.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toTurningAway},
 	Checks:     []assertions.Check{BacksOff(), ComesBack()},
-	BrokenBy:   []spec.Fault{sidecar.DialsForEach, sidecar.GivesUpForGood},
+	BrokenBy:   []spec.Fault{datapath.DialsForEach, datapath.GivesUpForGood},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -30,10 +30,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The socket is closed below the TLS layer; the process exits with tunnels open.",
 	Fix:    "Close the TLS layer first, then the socket, of every tunnel that is left when the last connection in it has ended.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{used, streaming, idle},
 	Checks:     []assertions.Check{assertions.CloseNotifyFirst()},
-	BrokenBy:   []spec.Fault{sidecar.TunnelsEndBare},
+	BrokenBy:   []spec.Fault{datapath.TunnelsEndBare},
 	Resolution: 60 * time.Millisecond,
 })

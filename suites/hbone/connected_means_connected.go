@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -40,11 +40,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that answers before it has dialled, to save the round trip.",
 	Fix:    "Dial first. Answer with 503 where nobody takes the connection.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{vacant},
 	Checks:     []assertions.Check{DeniedWhereNobodyListens()},
-	BrokenBy:   []spec.Fault{sidecar.ConnectsFirst},
+	BrokenBy:   []spec.Fault{datapath.ConnectsFirst},
 	Resolution: 60 * time.Millisecond,
 })
 

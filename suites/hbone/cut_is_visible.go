@@ -8,7 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -44,11 +44,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that closes the app's connection whatever ended the stream: a close is a FIN. A loop that copies until an error and does not look which.",
 	Fix:    "Reset the app's connection (SO_LINGER of 0) for RST_STREAM, and for each stream of a tunnel that is lost, however it was; and reset the stream, by CONNECT_ERROR, for an RST of the app's.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toCutting, toHearing},
 	Checks:     []assertions.Check{CutReachesApp(), CutReachesPeer()},
-	BrokenBy:   []spec.Fault{sidecar.CutsEndToApp, sidecar.CutsEndToPeer},
+	BrokenBy:   []spec.Fault{datapath.CutsEndToApp, datapath.CutsEndToPeer},
 	Resolution: 60 * time.Millisecond,
 })
 

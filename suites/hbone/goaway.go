@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -29,10 +29,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The proxy exits at SIGTERM, or closes its tunnels instead of draining them.",
 	Fix:    "Begin the end of each tunnel with a GOAWAY, and close none before it.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    all,
 	Checks:     []assertions.Check{assertions.SendsGoAway()},
-	BrokenBy:   []spec.Fault{sidecar.TunnelsUntold},
+	BrokenBy:   []spec.Fault{datapath.TunnelsUntold},
 	Resolution: 60 * time.Millisecond,
 })

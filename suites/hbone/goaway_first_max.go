@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -30,10 +30,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that names the last stream at once, as a server does that shuts down for an error.",
 	Fix:    "Say 2^31-1 and NO_ERROR first, serve what comes until the answer to a PING, and name the last stream then.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{used, streaming, idle},
 	Checks:     []assertions.Check{assertions.FirstGoAwayMax()},
-	BrokenBy:   []spec.Fault{sidecar.GoAwayNamesAtOnce},
+	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -37,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{streaming},
 	Checks:     []assertions.Check{assertions.BelowLastCompletes(), EndsWithTheLast()},
-	BrokenBy:   []spec.Fault{sidecar.GoAwayCutsInner, sidecar.TunnelsOutstay},
+	BrokenBy:   []spec.Fault{datapath.GoAwayCutsInner, datapath.TunnelsOutstay},
 	Resolution: 60 * time.Millisecond,
 })
 

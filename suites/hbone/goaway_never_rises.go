@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -29,10 +29,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that says its GOAWAY again when it closes, from the beginning.",
 	Fix:    "Keep the last stream ID that was said, and say none above it.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    all,
 	Checks:     []assertions.Check{assertions.GoAwayNeverRises()},
-	BrokenBy:   []spec.Fault{sidecar.GoAwayRises},
+	BrokenBy:   []spec.Fault{datapath.GoAwayRises},
 	Resolution: 60 * time.Millisecond,
 })

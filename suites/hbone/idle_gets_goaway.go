@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -30,10 +30,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that closes idle tunnels at its end, and drains only those in use.",
 	Fix:    "Say GOAWAY on each tunnel, whatever is in it.",
 
-	Topology: behaviour.Tunnelled, GatewaysToo: true,
+	Topology: behaviour.Tunnelled, GatewaysToo: true, NodesToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{idle},
 	Checks:     []assertions.Check{assertions.IdleGetsGoAway()},
-	BrokenBy:   []spec.Fault{sidecar.IdleTunnelsUntold},
+	BrokenBy:   []spec.Fault{datapath.IdleTunnelsUntold},
 	Resolution: 60 * time.Millisecond,
 })

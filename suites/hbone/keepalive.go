@@ -8,7 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -43,11 +43,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool without PINGs. One that asks on idle tunnels only, while its app's attempts keep the tunnel in use. A timeout of the kernel's (TCP_USER_TIMEOUT), which is no answer where the host's kernel lives and its proxy does not.",
 	Fix:    "Ask by PING where nothing has come for some seconds, whatever is sent, and give up a tunnel whose PING is not answered in some seconds more. What is in it is cut, visibly.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toSilent, longToSilent},
 	Checks:     []assertions.Check{NoticesSilence()},
-	BrokenBy:   []spec.Fault{sidecar.NeverAsks},
+	BrokenBy:   []spec.Fault{datapath.NeverAsks},
 	Resolution: 60 * time.Millisecond,
 })
 

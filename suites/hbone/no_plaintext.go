@@ -10,8 +10,8 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -33,11 +33,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that takes a peer whose tunnels fail for one outside of the mesh. One that passes everything on until it has heard from discovery. Redirect rules that go before the connections do.",
 	Fix:    "Where discovery says HBONE, tunnel or fail.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toTurningAway},
 	Checks:     []assertions.Check{NothingInPlainText()},
-	BrokenBy:   []spec.Fault{sidecar.FallsBackToPlain},
+	BrokenBy:   []spec.Fault{datapath.FallsBackToPlain},
 	Resolution: 60 * time.Millisecond,
 })
 

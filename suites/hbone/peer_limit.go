@@ -9,7 +9,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -41,11 +41,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that keeps one tunnel to each peer, and queues what goes over its limit.",
 	Fix:    "Open another tunnel when all that stand are at the peer's limit.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{longToLimiting, shortToLimiting},
 	Checks:     []assertions.Check{DoesNotQueue()},
-	BrokenBy:   []spec.Fault{sidecar.QueuesAtLimit},
+	BrokenBy:   []spec.Fault{datapath.QueuesAtLimit},
 	Resolution: 60 * time.Millisecond,
 })
 

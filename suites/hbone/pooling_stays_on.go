@@ -8,7 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -35,11 +35,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that takes a GOAWAY for the destination's, and not for the tunnel's. One that keeps no tunnel to an endpoint that terminates.",
 	Fix:    "Take the tunnel that was told to go out of the pool, and put the one in that takes its place.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toMoving},
 	Checks:     []assertions.Check{PoolsThroughGoAways()},
-	BrokenBy:   []spec.Fault{sidecar.TunnelForEach},
+	BrokenBy:   []spec.Fault{datapath.TunnelForEach},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -35,7 +35,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{crossing},
 	Checks:     []assertions.Check{assertions.RacingStreams()},
-	BrokenBy:   []spec.Fault{sidecar.StrandsCrossing},
+	BrokenBy:   []spec.Fault{datapath.StrandsCrossing},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -37,11 +37,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that takes REFUSED_STREAM, or a GOAWAY that does not cover the stream, for any other error of the stream's.",
 	Fix:    "Open a CONNECT again on another tunnel, a bounded number of times, where the peer has said that it was not processed.",
 
-	Topology:   behaviour.Sourcing,
+	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toRefusing},
 	Checks:     []assertions.Check{ServedThoughRefused()},
-	BrokenBy:   []spec.Fault{sidecar.NeverRetries},
+	BrokenBy:   []spec.Fault{datapath.NeverRetries},
 	Resolution: 60 * time.Millisecond,
 })
 

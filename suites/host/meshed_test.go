@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
@@ -33,7 +34,7 @@ func TestTemplate(t *testing.T) {
 	m := &meshed{ground: &ground{subject: stack.Subject(behaviour.Tunnelled)}}
 	made, err := m.template(system.Place{
 		Name: "a", UID: "a", Address: "198.18.0.2", MinDrain: time.Second, Unready: time.Second, Timeout: 9 * time.Second, Grace: 20 * time.Second,
-		Form: system.Plain, Waits: 7 * time.Second, Fault: string(sidecar.TunnelsUntold),
+		Form: system.Plain, Waits: 7 * time.Second, Fault: string(datapath.TunnelsUntold),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func TestTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Form != system.Plain || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != sidecar.TunnelsUntold {
+	if got.Form != system.Plain || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != datapath.TunnelsUntold {
 		t.Errorf("%v", got)
 	}
 }
