@@ -10,7 +10,7 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// admission says which scenario of a plan may begin: the control alone, then what can run side by
+// admission says which scenario of a plan may begin: the controls, alone or beside light ones, then what can run side by
 // side, as far as its CPU cost and the machine allow, then what can't. Its methods may be called
 // from many goroutines.
 type admission struct {
@@ -27,7 +27,9 @@ type admission struct {
 	of      []int // of which recorder each is that waits
 	begun   int
 	lanes   lanes
-	told    bool // that they wait
+	// controls are those of what runs that are light.
+	controls int
+	told     bool // that they wait
 }
 
 // admitted is a scenario that may begin: the nth of all, and of which recorder it is.
@@ -49,7 +51,7 @@ func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores fl
 func (a *admission) next() (admitted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, func(s Scenario) bool {
+	i := a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, a.controls, func(s Scenario) bool {
 		return a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed)
 	})
 	if i < 0 {
@@ -59,7 +61,10 @@ func (a *admission) next() (admitted, bool) {
 	a.waiting, a.of = slices.Delete(a.waiting, i, i+1), slices.Delete(a.of, i, i+1)
 	a.begun++
 	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s)}
-	if alone(s, a.fault) {
+	switch {
+	case s.light(a.fault):
+		a.controls++
+	case alone(s, a.fault):
 		x.takes = lane{a.lanes.cores, a.lanes.cores}
 	}
 	a.lanes.begin(x.takes, time.Now())
@@ -71,7 +76,14 @@ func (a *admission) next() (admitted, bool) {
 func (a *admission) stands(x admitted) { a.change(func() { a.lanes.up(x.takes) }) }
 
 // ended is called when one that stood is no more.
-func (a *admission) ended(x admitted) { a.change(func() { a.lanes.end(x.takes, time.Now()) }) }
+func (a *admission) ended(x admitted) {
+	a.change(func() {
+		a.lanes.end(x.takes, time.Now())
+		if x.light(a.fault) {
+			a.controls--
+		}
+	})
+}
 
 func (a *admission) change(how func()) {
 	a.mu.Lock()
@@ -121,7 +133,7 @@ func (a *admission) starved() (running, waiting, begun int, yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	anywhere := func(Scenario) bool { return true }
-	if a.told || time.Since(a.lanes.changed) < waitingFor || a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, anywhere) < 0 {
+	if a.told || time.Since(a.lanes.changed) < waitingFor || a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, a.controls, anywhere) < 0 {
 		return 0, 0, 0, false
 	}
 	a.told = true

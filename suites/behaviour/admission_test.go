@@ -131,3 +131,33 @@ func TestAdmissionIsNotStarvedByCost(t *testing.T) {
 		}
 	})
 }
+
+// Light controls are recorded beside each other, as many as fit, and beside nothing else; one under load is alone.
+func TestLightControls(t *testing.T) {
+	control := func(name string, cost float64) Scenario { return Scenario{Name: name, Control: true, Cost: cost} }
+	plan := []Scenario{control("heavy", 0.9), control("x", 0.2), control("y", 0.2), control("z", 0.1), {Name: "a", Cost: 0.1}}
+	a := newAdmission(oneCore(), "", plan, make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
+	running := map[string]admitted{}
+	begins := func(when, name string) {
+		t.Helper()
+		x, ok := a.next()
+		if x.Name != name || ok != (name != "") {
+			t.Fatalf("%s: %q begins, want %q", when, x.Name, name)
+		}
+		running[x.Name] = x
+	}
+	begins("first", "heavy")
+	begins("beside it", "")
+	a.ended(running["heavy"])
+	begins("behind it", "x")
+	begins("beside a light one", "y")
+	a.stands(running["x"])
+	a.stands(running["y"])
+	begins("where there is room", "z")
+	begins("what is no control, beside them", "")
+	a.ended(running["x"])
+	a.ended(running["y"])
+	begins("beside the last one", "")
+	a.ended(running["z"])
+	begins("behind them all", "a")
+}

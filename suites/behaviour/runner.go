@@ -315,15 +315,20 @@ func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 
 // next picks the first of the scenarios in their order that may begin now: what
 // can run beside the others, fits into what is free and has room, or, when nothing
-// runs and nothing of that kind is left, what must be alone. -1: none.
-func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running int, room func(Scenario) bool) int {
+// runs and nothing of that kind is left, what must be alone. -1: none. Of those that run so many
+// are light controls.
+func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running, controls int, room func(Scenario) bool) int {
 	if len(waiting) == 0 {
 		return -1
 	}
 	if alone(waiting[0], fault) {
-		if running == 0 {
+		beside := waiting[0].light(fault) && running == controls && p.takes(waiting[0]).goesUp <= free+grain && room(waiting[0])
+		if running == 0 || beside {
 			return 0
 		}
+		return -1
+	}
+	if controls > 0 {
 		return -1
 	}
 	return slices.IndexFunc(waiting, func(s Scenario) bool {

@@ -140,7 +140,8 @@ func (g *group) record(ctx []context.Context) {
 func (g *group) plan() (plan []Scenario, of []int) {
 	fault := g.all[0].cfg.How.Fault
 	for _, stretch := range []func(Scenario) bool{
-		func(s Scenario) bool { return s.calibrates(fault) },
+		func(s Scenario) bool { return s.calibrates(fault) && !s.light(fault) },
+		func(s Scenario) bool { return s.light(fault) },
 		func(s Scenario) bool { return !s.calibrates(fault) && !alone(s, fault) },
 		func(s Scenario) bool { return !s.calibrates(fault) && alone(s, fault) },
 	} {
@@ -168,8 +169,15 @@ func inTurn(all []*Recorder, want func(Scenario) bool) (plan []Scenario, of []in
 	return plan, of
 }
 
-// alone says whether a scenario of a run shares the cluster with no other: the control,
-// which is first, and what other scenarios would feel.
+// lightLoad is the most CPU that a control's load takes, in cores, which may be recorded beside another such
+// one: what is felt of a kill elsewhere is little then, and a control that proves nothing is recorded again.
+const lightLoad = 0.3
+
+// light says whether the scenario is a control that may be recorded beside others of that kind.
+func (s Scenario) light(fault spec.Fault) bool { return s.calibrates(fault) && s.Cost <= lightLoad }
+
+// alone says whether a scenario of a run shares the cluster with no other, but for light controls, which
+// share it with each other: the control, which is first, and what other scenarios would feel.
 func alone(s Scenario, fault spec.Fault) bool {
 	return s.calibrates(fault) || s.Disrupt.NodeWide()
 }

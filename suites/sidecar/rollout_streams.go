@@ -59,7 +59,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 func StreamsLast() assertions.Check {
 	atOnce := assertions.Floor{Name: "long streams under way at the instant of the fewest", N: 150}
 	inHand := assertions.Floor{Per: "termination", Name: "long streams that the pod had in hand at D", N: 5,
-		Reason: "of 200 eight pods have some 25 each, where none has just come",
+		Reason: "of 200 six pods have some 30 each, where none has just come",
 	}
 	return assertions.Check{
 		Name:     "long streams that were under way while pods were replaced",
