@@ -274,6 +274,13 @@ const (
 	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
 	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked.
 	CNIDel EventKind = "cni.del"
+	// CNICall: the stage, as a container runtime, has called a plugin by libcni, for a pod that it made for
+	// that (Name; none where the call has no pod). Attrs: command (ADD...), version (the list's), took (a Go
+	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
+	// again (true) where it came with neither namespace nor result, noted (before and behind it: what the pod
+	// had, CNINoted). Of an ADD: result (its version). Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
+	// Of STATUS: writable (false), where the plugin can't write its folder.
+	CNICall EventKind = "cni.call"
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
 
@@ -408,6 +415,15 @@ const (
 // SIGKILL ended that is none of the suite's, while the kernel counted kills for memory
 // (the attribute kills: how many of its control group, or of the machine).
 const ReasonOOMKilled = "OOMKilled"
+
+// How an agent, or a node's proxy, is while the plugin is called (CNICall).
+const (
+	CNIUp      = "up"
+	CNIStopped = "stopped" // by SIGSTOP
+	CNIDead    = "dead"
+	// CNIReplaced is a proxy from its successor's start on until it is gone.
+	CNIReplaced = "replaced"
+)
 
 // What became of a node's proxy (NodeProxy).
 const (

@@ -6,6 +6,7 @@ package behaviour
 
 import (
 	"github.com/lastcall-dev/lastcall/fixtures"
+	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
@@ -20,6 +21,7 @@ import (
 
 // components are the folders of fixtures that have faults.
 var components = []func() []fixtures.Fault{
+	cni.Faults,
 	controller.Faults,
 	datapath.Faults,
 	deploy.Faults,

@@ -214,6 +214,8 @@ var (
 	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
 	// ReplaceProxies replaces the node proxies.
 	ReplaceProxies = disrupt.Disruption{Kind: disrupt.ReplaceProxies}
+	// RuntimeCalls calls the mesh's CNI plugin.
+	RuntimeCalls = disrupt.Disruption{Kind: disrupt.RuntimeCalls}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

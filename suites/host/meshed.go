@@ -68,6 +68,7 @@ type meshed struct {
 	callers   []*host.Instance          // those that were told to begin what they send out
 	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
 
+	dir   string      // the folder of the nodes
 	logs  string      // the folder for what the processes write
 	nodes []*nodeSide // where pods are served by their nodes' proxies
 
@@ -533,6 +534,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.handOver(ctx)
 	case disrupt.ReplaceProxies:
 		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.ReplaceProxies)}, func() error { return m.replaceProxies(ctx) })
+	case disrupt.RuntimeCalls:
+		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.RuntimeCalls)}, func() error { return m.callPlugin(ctx) })
 	default:
 		return m.ground.Disrupt(ctx)
 	}

@@ -51,7 +51,9 @@ type nodeSide struct {
 	pods    folder.Source // what the agent knows of the node's pods
 	runtime *chain.Chain
 	agent   *host.Pod
-	proxies []*nodeProxy // the last of them serves
+	running *host.Container // the agent
+	ends    chan struct{}   // closed when the agent is ended
+	proxies []*nodeProxy    // the last of them serves
 }
 
 // nodeProxy is one of a node's proxies, in a pod of its own.
@@ -91,41 +93,71 @@ func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
 	}
 	m.logs = logs
 	for nth := range bench.Nodes {
-		n, err := m.openNode(ctx, nth, filepath.Join(dir, host.Node(nth)))
-		m.nodes = append(m.nodes, n)
-		if err != nil {
-			return fmt.Errorf("node %s: %w", host.Node(nth), err)
+		if _, err := m.openNode(ctx, nth, host.Node(nth), filepath.Join(dir, host.Node(nth))); err != nil {
+			return err
 		}
 	}
+	m.dir = dir
 	return nil
 }
 
-// openNode returns what it has made when it fails, too.
-func (m *meshed) openNode(ctx context.Context, nth int, dir string) (*nodeSide, error) {
-	n := &nodeSide{name: host.Node(nth), nth: nth, dir: dir}
+// openNode puts an agent and a proxy up: those of the nth node of the network, under a name of its own. A socket's
+// path is 107 bytes at most, of which dir may take no more than a recording's folder and a node's name.
+func (m *meshed) openNode(ctx context.Context, nth int, name, dir string) (*nodeSide, error) {
+	n := &nodeSide{name: name, nth: nth, dir: dir, ends: make(chan struct{})}
+	m.nodes = append(m.nodes, n) // which are closed whatever comes of this
+	if err := m.startNode(ctx, n); err != nil {
+		return nil, fmt.Errorf("node %s: %w", name, err)
+	}
+	return n, nil
+}
+
+func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
 	for _, d := range []string{"pods", "noted", "agents", "plugins"} {
 		if err := os.MkdirAll(n.in(d), 0o755); err != nil {
-			return n, err
+			return err
 		}
 	}
 	n.pods = folder.Source{Dir: n.in("pods")}
 	// A runtime finds a plugin by its type.
 	if err := os.Symlink(m.stage.cfg.Plugin, filepath.Join(n.in("plugins"), cni.Type)); err != nil {
-		return n, err
+		return err
 	}
-	n.runtime = chain.New(chain.Config{Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents")})
+	n.runtime = chain.New(m.chain(n))
 	name := agentName + "-" + n.name
 	var err error
-	if n.agent, err = host.OpenPod(m.bench.network, nth, name, n.in(name), m.logs); err != nil {
-		return n, err
+	if n.agent, err = host.OpenPod(m.bench.network, n.nth, name, n.in(name), m.logs); err != nil {
+		return err
 	}
-	agent, err := n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
+	n.running, err = n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
 		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir)})
 	if err != nil {
-		return n, err
+		return err
 	}
-	m.watch("agent of "+n.name, agent)
-	return n, m.startProxy(ctx, n)
+	m.tasks.Go(func() { m.watchAgent(n) })
+	return m.startProxy(ctx, n)
+}
+
+// chain is what a node's runtime is made of.
+func (m *meshed) chain(n *nodeSide) chain.Config {
+	return chain.Config{
+		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents"),
+		Fault: m.faultOf(m.subject.System),
+	}
+}
+
+// watchAgent tells of the end of a node's agent, unless it is the suite that ends it.
+func (m *meshed) watchAgent(n *nodeSide) {
+	select {
+	case <-n.running.Done():
+	case <-m.ctx.Done():
+		return
+	}
+	select {
+	case <-n.ends:
+	default:
+		m.lost("agent of "+n.name, n.running.Ended())
+	}
 }
 
 // nodeEnv is that of what runs once on each node.
@@ -227,17 +259,23 @@ const betweenProxies = 3 * time.Second
 
 // furnish has a pod of the node's be one that its proxy serves.
 func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
+	s, err := n.sandbox(pod)
+	return host.Beside{Attachment: n.runtime.Of(s)}, err
+}
+
+// sandbox has the node's agent know of a pod, and is what its runtime knows.
+func (n *nodeSide) sandbox(pod *corev1.Pod) (chain.Sandbox, error) {
 	rules, err := injector.Rules(pod)
 	if err != nil {
-		return host.Beside{}, err
+		return chain.Sandbox{}, err
 	}
 	err = n.pods.Write(nodeagent.Pod{
 		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, ServiceAccount: pod.Spec.ServiceAccountName,
 		Enrolled: true, Redirect: rules,
 	})
-	return host.Beside{Attachment: n.runtime.Of(chain.Sandbox{
+	return chain.Sandbox{
 		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
-	})}, err
+	}, err
 }
 
 // nodeOf is the node whose proxy serves a pod; nil: none does.
