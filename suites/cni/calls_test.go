@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cni
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// is are attributes of a call, written key=value with two spaces between; later ones win.
+func is(all ...string) map[string]string {
+	out := map[string]string{"agent": timeline.CNIUp, "proxy": timeline.CNIUp, "took": "10ms"}
+	for _, text := range all {
+		for _, one := range strings.Split(text, "  ") {
+			key, value, _ := strings.Cut(one, "=")
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// calls adds calls of a command.
+func calls(s scene.Scene, pod string, all ...map[string]string) {
+	for _, attrs := range all {
+		s.Event(12*time.Second, timeline.CNICall, pod, attrs)
+	}
+}
+
+// judged runs a check's scenes.
+func judged(t *testing.T, check assertions.Check, rows []scene.Row) {
+	t.Helper()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, rows)
+}
+
+// with are attributes with others in their place.
+func with(attrs map[string]string, all ...string) map[string]string {
+	out := maps.Clone(attrs)
+	for _, one := range all {
+		key, value, _ := strings.Cut(one, "=")
+		out[key] = value
+	}
+	return out
+}
+
+func TestDelSucceedsAgain(t *testing.T) {
+	first, later := is("command=DEL  noted=true  left=false"), is("command=DEL  again=true  noted=false  left=false")
+	build := func(pods int, last ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for n := range pods {
+				pod := string(rune('a' + n))
+				calls(s, pod, first, later, later)
+			}
+			if len(last) > 0 {
+				calls(s, "a", with(later, last...))
+			}
+		}
+	}
+	judged(t, DelSucceedsAgain(), []scene.Row{
+		{Name: "all succeed", Build: build(3), Want: spec.Pass},
+		{Name: "two pods", Build: build(2), Want: spec.Inconclusive},
+		{Name: "one fails", Build: build(3, "error=no namespace"), Want: spec.Fail},
+		{Name: "one leaves its note", Build: build(3, "left=true"), Want: spec.Fail},
+		{Name: "one takes its time", Build: build(3, "took=7s"), Want: spec.Fail},
+		{Name: "one that nobody measured", Build: build(3, "took="), Want: spec.Inconclusive},
+		{Name: "pods that the plugin did not know", Build: func(s scene.Scene) {
+			for _, pod := range []string{"a", "b", "c"} {
+				calls(s, pod, with(first, "noted=false"), later, later)
+			}
+		}, Want: spec.Inconclusive},
+	})
+}
+
+func TestDelIsBounded(t *testing.T) {
+	build := func(each int, last ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for _, down := range downs {
+				for range each {
+					calls(s, "a", is("command=DEL  noted=true  left=false  took=5.1s", "agent="+down.agent, "proxy="+down.proxy))
+				}
+			}
+			if len(last) > 0 {
+				calls(s, "a", with(is("command=DEL  noted=true  left=false  agent=dead"), last...))
+			}
+		}
+	}
+	judged(t, DelIsBounded(), []scene.Row{
+		{Name: "all within the bound", Build: build(5), Want: spec.Pass},
+		{Name: "four of each", Build: build(4), Want: spec.Inconclusive},
+		{Name: "one beyond it", Build: build(5, "took=6.1s"), Want: spec.Fail},
+		{Name: "one is ended", Build: build(5, "took=12s", "error=not within 12s"), Want: spec.Fail},
+		{Name: "one fails", Build: build(5, "error=agent.sock not found"), Want: spec.Fail},
+		{Name: "one leaves its note", Build: build(5, "left=true"), Want: spec.Fail},
+	})
+}
+
+func TestEachVersionIsServed(t *testing.T) {
+	build := func(set func(v, command string) string, leave string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			calls(s, "", is("command=VERSION  versions=0.3.1 1.0.0"))
+			for _, v := range []string{"0.3.1", "1.0.0"} {
+				for _, command := range []string{"ADD", "CHECK", "DEL"} {
+					if command == leave || v == "0.3.1" && command == "CHECK" {
+						continue
+					}
+					one := is("version="+v, "command="+command)
+					if command == "ADD" {
+						one["result"] = v
+					}
+					calls(s, "a", with(one, set(v, command)))
+				}
+			}
+		}
+	}
+	only := func(v, command, attr string) func(string, string) string {
+		return func(w, c string) string {
+			if w == v && c == command {
+				return attr
+			}
+			return "of=test"
+		}
+	}
+	judged(t, EachVersionIsServed(), []scene.Row{
+		{Name: "all", Build: build(only("", "", ""), ""), Want: spec.Pass},
+		{Name: "no DEL", Build: build(only("", "", ""), "DEL"), Want: spec.Inconclusive},
+		{Name: "none is claimed", Build: func(s scene.Scene) { calls(s, "", is("command=VERSION")) }, Want: spec.Inconclusive},
+		{Name: "VERSION fails", Build: func(s scene.Scene) { calls(s, "", is("command=VERSION  error=no")) }, Want: spec.Fail},
+		{Name: "a result of another version", Build: build(only("0.3.1", "ADD", "result=1.0.0"), ""), Want: spec.Fail},
+		{Name: "CHECK fails", Build: build(only("1.0.0", "CHECK", "error=no"), ""), Want: spec.Fail},
+		{Name: "DEL fails", Build: build(only("0.3.1", "DEL", "error=no"), ""), Want: spec.Fail},
+	})
+}
+
+func TestStaleIsCollected(t *testing.T) {
+	well := is("command=GC", "stale=a b", "there=c d e", "before=a b c d e", "noted=c d e", "served=c d e")
+	build := func(set ...string) func(scene.Scene) {
+		return func(s scene.Scene) { calls(s, "", with(well, set...)) }
+	}
+	judged(t, StaleIsCollected(), []scene.Row{
+		{Name: "what is stale, and nothing else", Build: build(), Want: spec.Pass},
+		{Name: "nothing", Build: build("noted=a b c d e", "served=a b c d e"), Want: spec.Fail},
+		{Name: "its note alone", Build: build("served=b c d e"), Want: spec.Fail},
+		{Name: "all", Build: build("noted=", "served="), Want: spec.Fail},
+		{Name: "another network's", Build: build("noted=c d"), Want: spec.Fail},
+		{Name: "it fails", Build: build("error=no"), Want: spec.Fail},
+		{Name: "nobody was stale", Build: build("before=c d e"), Want: spec.Inconclusive},
+		{Name: "no GC", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}
+
+func TestStatus(t *testing.T) {
+	build := func(well, ill, away []string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			calls(s, "", with(is("command=STATUS"), well...), with(is("command=STATUS  writable=false"), ill...))
+			for _, down := range downs {
+				calls(s, "", with(is("command=STATUS", "agent="+down.agent, "proxy="+down.proxy), away...))
+			}
+			for range 5 {
+				calls(s, "", is("command=STATUS  proxy=replaced"))
+			}
+		}
+	}
+	no, yes := []string{"error=no"}, []string(nil)
+	judged(t, StatusIsTrue(), []scene.Row{
+		{Name: "it tells the truth", Build: build(yes, no, yes), Want: spec.Pass},
+		{Name: "it fails with all well", Build: build(no, no, yes), Want: spec.Fail},
+		{Name: "it is always well", Build: build(yes, yes, yes), Want: spec.Fail},
+		{Name: "it fails with the agent away", Build: build(yes, no, no), Want: spec.Pass},
+		{Name: "nobody asked", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+	judged(t, StatusIsThePluginsOwn(), []scene.Row{
+		{Name: "it succeeds", Build: build(yes, no, yes), Want: spec.Pass},
+		{Name: "it fails", Build: build(yes, no, no), Want: spec.Fail},
+		{Name: "nobody asked", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}
+
+func TestDelIsPromptMeanwhile(t *testing.T) {
+	build := func(told bool, last ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			if told {
+				s.Event(12*time.Second, timeline.NodeProxy, "proxy", map[string]string{"is": timeline.NodeProxyTold})
+			}
+			one := is("command=DEL  noted=true  left=false  proxy=replaced")
+			calls(s, "a", one, with(one, last...))
+			for range 4 { // told in between
+				s.Event(13*time.Second, timeline.CNICall, "b", one)
+			}
+		}
+	}
+	judged(t, DelIsPromptMeanwhile(), []scene.Row{
+		{Name: "all are gone at once", Build: build(true), Want: spec.Pass},
+		{Name: "one takes its time", Build: build(true, "took=3.1s"), Want: spec.Fail},
+		{Name: "one fails", Build: build(true, "error=no"), Want: spec.Fail},
+		{Name: "one leaves its note", Build: build(true, "left=true"), Want: spec.Fail},
+		{Name: "nobody was told to go", Build: build(false), Want: spec.Inconclusive},
+	})
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cni
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+var _ = behaviour.Register(called(behaviour.Behaviour{
+	ID:    "cni.delete-during-handoff",
+	Title: "Pods that are deleted while their node's proxy is being replaced are gone at once, all of them",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "project", Quote: "Pods that are deleted while the node proxy is being replaced are gone within the bound, all of them, and nothing waits for an acknowledgement that can't come.",
+	}},
+
+	Why:    "An update of the mesh replaces every node's proxy while pods come and go, a rolling update of apps among them. There are two proxies then, and one of them goes. Who waits for the word of one that goes, or has gone, holds each pod that ends just then up to his own bound.",
+	Causes: "The agent waits for the acknowledgement of each proxy that was told, and does not see that one has closed its connection. The old proxy no more reads what its agent says once it is told to go, and keeps the connection open until it has drained.",
+	Fix:    "Have a proxy acknowledge removals until its own end. In the agent, take a connection that closes for an acknowledgement: who has gone holds nothing.",
+
+	Checks:   []assertions.Check{DelIsPromptMeanwhile()},
+	BrokenBy: []spec.Fault{nodeproxy.DeafOnceTold},
+}))
+
+// prompt is less than anybody waits for an acknowledgement that does not come, and several times what one
+// takes that does.
+const prompt = 2 * time.Second
+
+// DelIsPromptMeanwhile judges the DELs of pods from the start of a proxy's successor on, until the proxy is gone.
+func DelIsPromptMeanwhile() assertions.Check {
+	before := assertions.Floor{Name: "pods that the plugin knew, and that were ended before the old proxy was told to go", N: 1, Reason: "one is ended each 300 ms from the successor's start on"}
+	behind := assertions.Floor{Name: "pods that the plugin knew, and that were ended behind that, before the old proxy was gone", N: 3, Reason: "one is ended each 300 ms, and the old proxy accepts for seconds"}
+	return assertions.Check{
+		Name:     "calls of DEL while the proxy is being replaced",
+		Expected: fmt.Sprintf("each succeeds within %s", prompt),
+		Floors:   []assertions.Floor{before, behind},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			told := map[string]time.Duration{}
+			for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
+				if _, is := told[e.Node]; !is && e.Attrs["is"] == timeline.NodeProxyTold {
+					told[e.Node] = e.At
+				}
+			}
+			all := callsOf(c, &tally, "DEL", func(k call) bool { return k.proxy == timeline.CNIReplaced })
+			early, late := 0, 0
+			var slowest time.Duration
+			for _, k := range all {
+				slowest = max(slowest, k.took)
+				at, was := told[k.Node]
+				switch begun := k.At - k.took; {
+				case !was || !k.noted():
+				case begun < at:
+					early++
+				default:
+					late++
+				}
+				switch {
+				case k.failed != "":
+					k.against(&tally)
+				case k.left():
+					tally.Against(k.At, k.Name, "", "%v succeeded, and the plugin still has a note of the pod", k)
+				case k.took > prompt:
+					tally.Late(c, k.At, k.Name, "", "%v took %s", k, k.took.Round(time.Millisecond))
+				}
+			}
+			tally.Count(before, early)
+			tally.Count(behind, late)
+			return tally.Conclude(
+				fmt.Sprintf("all %s succeeded, within %s", assertions.Plural(len(all), "DEL", "DELs"), slowest.Round(time.Millisecond)),
+				fmt.Sprintf("%d of %s failed, or took longer than %s", tally.Culprits(), assertions.Plural(len(all), "DEL", "DELs"), prompt))
+		},
+	}
+}
