@@ -141,6 +141,12 @@ var (
 		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
 	}
+	// Leaving is an app whose pods their nodes' proxies serve, and some of which leave the mesh while they live.
+	// What passes then may take so long for its own end as the app's drain may.
+	Leaving = Topology{
+		Role: system.NodeProxy, Leaves: true, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
 	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
 	BesideRolling = Topology{
 		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
@@ -214,6 +220,8 @@ var (
 	HandOver = disrupt.Disruption{Kind: disrupt.HandOver}
 	// ReplaceProxies replaces the node proxies.
 	ReplaceProxies = disrupt.Disruption{Kind: disrupt.ReplaceProxies}
+	// Unenrol takes pods out of the mesh whose apps live on.
+	Unenrol = disrupt.Disruption{Kind: disrupt.Unenrol}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.
