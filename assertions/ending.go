@@ -48,7 +48,6 @@ const (
 	// not. It may come back in its pod.
 	CauseProcessEnd Cause = "process-end"
 	// CauseLeaving: the workload left a mesh, and its process lives on (timeline.MeshLeaving).
-	// Nothing records that yet.
 	CauseLeaving Cause = "leaving"
 )
 

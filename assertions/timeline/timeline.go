@@ -292,8 +292,13 @@ const (
 	// new connection of its pod, the Subject, goes through the proxy.
 	MeshLeaving EventKind = "mesh.leaving"
 	// MeshLeft: nothing in the pod is the mesh's any more: the last connection through the
-	// proxy is over, and its listeners are closed.
+	// proxy is over, and its listeners are closed. Attrs: held, what is left of these all the same, as CNIDel
+	// has it.
 	MeshLeft EventKind = "mesh.left"
+	// MeshJoined: a workload that had left its mesh is in it again: its connections go through the proxy, and
+	// discovery says so. MeshJoining: it is to be, from now on.
+	MeshJoined  EventKind = "mesh.joined"
+	MeshJoining EventKind = "mesh.joining"
 
 	// Listed: what a mesh's discovery is to know has changed. Name is a pod's. Attrs: is
 	// (ListedThere, ListedGone). A pod is told to be gone before it is taken away.

@@ -164,6 +164,8 @@ type Topology struct {
 	// AtZero: the reference sidecar leaves when nothing passes through it, from its preStop hook on. Its
 	// instances differ in what there is to pass: see Carries.
 	AtZero bool `json:"atZero,omitempty"`
+	// Leaves: some of its instances leave the mesh while they live. They differ in what passes then: see Carries.
+	Leaves bool `json:"leaves,omitempty"`
 	// Late is how long after its start the reference sidecar begins to listen, beside an app that sends
 	// out from its own start on; 0: as soon as it can, and the app once the load runs.
 	Late time.Duration `json:"late,omitempty"`
@@ -174,9 +176,12 @@ type Topology struct {
 
 // Carries says whether an instance has a flow of the traffic, by its place in the order in which
 // instances are ended, from 0: all of them have, but that AtZero leaves what the app sends out to the
-// second one, and what comes in and lasts to the third.
+// second one, and what comes in and lasts to the third; and where some leave the mesh (Leaves), nothing that
+// lasts goes through the second one.
 func (t Topology) Carries(nth int, p load.Profile) bool {
 	switch {
+	case t.Leaves:
+		return p.Takes == 0 || nth != 1
 	case !t.AtZero:
 		return true
 	case p.Path == flow.Outbound:

@@ -13,6 +13,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
@@ -28,6 +29,7 @@ var components = []func() []fixtures.Fault{
 	disrupt.Faults,
 	echo.Faults,
 	gateway.Faults,
+	nodeagent.Faults,
 	nodeproxy.Faults,
 	shutdown.Faults,
 	sidecar.Faults,

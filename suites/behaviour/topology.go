@@ -141,6 +141,12 @@ var (
 		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
 	}
+	// Leaving is an app whose pods their nodes' proxies serve, and some of which leave the mesh while they live.
+	// What passes then may take so long for its own end as the app's drain may.
+	Leaving = Topology{
+		Role: system.NodeProxy, Leaves: true, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
 	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
 	BesideRolling = Topology{
 		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
@@ -216,6 +222,8 @@ var (
 	ReplaceProxies = disrupt.Disruption{Kind: disrupt.ReplaceProxies}
 	// RuntimeCalls calls the mesh's CNI plugin.
 	RuntimeCalls = disrupt.Disruption{Kind: disrupt.RuntimeCalls}
+	// Unenrol takes pods out of the mesh whose apps live on.
+	Unenrol = disrupt.Disruption{Kind: disrupt.Unenrol}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

@@ -61,6 +61,8 @@ func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 		return disrupt.NoProxies
 	case b.Disrupt.Kind == disrupt.RuntimeCalls:
 		return disrupt.NoRuntime
+	case b.Disrupt.Kind == disrupt.Unenrol:
+		return disrupt.NoLabels
 	case stands(sys, t.Role).Role == system.NodeProxy && !ours:
 		return "it is about a node proxy, whose CNI plugin the suite installs on clusters that it made only: use --stage kind, or --stage host"
 	case sys == nil && t.Role == "":

@@ -103,7 +103,7 @@ func (m *meshed) open(ctx context.Context) error {
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
-	if t.Late > 0 { // what an app sends out while nobody carries it
+	if t.Late > 0 || m.unenrols() { // what an app sends out while nobody carries it
 		if err := m.watchWire(); err != nil {
 			return err
 		}
@@ -536,6 +536,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.ReplaceProxies)}, func() error { return m.replaceProxies(ctx) })
 	case disrupt.RuntimeCalls:
 		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.RuntimeCalls)}, func() error { return m.callPlugin(ctx) })
+	case disrupt.Unenrol:
+		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Unenrol)}, func() error { return m.unenrol(ctx) })
 	default:
 		return m.ground.Disrupt(ctx)
 	}

@@ -130,7 +130,8 @@ func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
 		return err
 	}
 	n.running, err = n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
-		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir)})
+		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
+		"--leave-within="+m.scenario.Topology.Deadline.String(), "--fault="+string(m.faultOf(m.subject.System)))})
 	if err != nil {
 		return err
 	}
@@ -265,17 +266,22 @@ func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
 
 // sandbox has the node's agent know of a pod, and is what its runtime knows.
 func (n *nodeSide) sandbox(pod *corev1.Pod) (chain.Sandbox, error) {
-	rules, err := injector.Rules(pod)
-	if err != nil {
-		return chain.Sandbox{}, err
-	}
-	err = n.pods.Write(nodeagent.Pod{
-		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, ServiceAccount: pod.Spec.ServiceAccountName,
-		Enrolled: true, Redirect: rules,
-	})
+	err := n.enrol(pod, true)
 	return chain.Sandbox{
 		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
 	}, err
+}
+
+// enrol has the agent know a pod, as one that is to be in the mesh or not.
+func (n *nodeSide) enrol(pod *corev1.Pod, is bool) error {
+	rules, err := injector.Rules(pod)
+	if err != nil {
+		return err
+	}
+	return n.pods.Write(nodeagent.Pod{
+		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, ServiceAccount: pod.Spec.ServiceAccountName,
+		Enrolled: is, Redirect: rules,
+	})
 }
 
 // nodeOf is the node whose proxy serves a pod; nil: none does.

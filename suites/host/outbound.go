@@ -67,7 +67,11 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 			streams = append(streams, m.lookup(p))
 			continue
 		}
-		streams = append(streams, m.stream(p, "", m.services[behaviour.CallPeer], m.subject.Ports[behaviour.PortOf(p.Protocol)]))
+		to := m.services[behaviour.CallPeer]
+		if m.unenrols() { // nobody but the mesh resolves a Service here
+			to = m.stands.Instances()[0].Backend().Address
+		}
+		streams = append(streams, m.stream(p, "", to, m.subject.Ports[behaviour.PortOf(p.Protocol)]))
 	}
 	return streams, nil
 }

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
+)
+
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "node.unenrol",
+	Title: "A workload that leaves the mesh while its app lives loses nothing: what passes is drained, and then it goes on without a proxy",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "project", Quote: "The workload leaves the mesh: its connections are drained, the application goes on.",
+	}, {
+		Doc: "RFC 9113", Section: "section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",
+		Quote: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know whether a stream has been partially processed or not.",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+
+	Why:    "Who takes a label away means the app no harm. The app gets no signal, so nothing of its own begins a drain; all that passes through the proxy is cut if the proxy lets go, and peers that have not heard yet are refused at its port. The rules that brought connections to the proxy are also those that carry the ones which stand.",
+	Causes: "To the proxy a workload that leaves is one that has ended: it is removed, and drained for no longer than that takes. The redirect is removed in one piece, with the rules that carry what stands. The port for tunnels closes when discovery has been told, and not when everybody has heard.",
+	Fix:    "Take the redirect of new connections away first, then have discovery say that nobody tunnels to it. When that is known everywhere and nothing passes any more, or the bound for that is over, remove the workload from the proxy, and then the rest of the rules.",
+
+	Topology: behaviour.Leaving,
+	Disrupt:  behaviour.Unenrol,
+	Traffic:  passing,
+	Checks:   []assertions.Check{NoneFailsOnLeaving(), ToldOnLeaving(), NothingIsLeft(), OutAndBack()},
+	BrokenBy: []spec.Fault{
+		nodeagent.DropsAtUnenrol, nodeagent.LeavesEarly, nodeagent.ReturnsHalf,
+		nodeproxy.KeepsListening, nodeproxy.ForgetsCloseNotify,
+	},
+	Resolution: 60 * time.Millisecond,
+})
+
+// passing is what passes while workloads leave. To one of them what lasts outlasts the time that news takes, so
+// that its end has to be waited for; through the other one nothing passes for long (Topology.Carries).
+var passing = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 60},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 15},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 9 * time.Second}, Rate: 2},
+	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 15},
+	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 1500 * time.Millisecond}, Rate: 2},
+	// Our own client hears nothing of discovery: it is whom the news reaches last.
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 15},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 10},
+}
+
+// leaver is a workload that left the mesh while its app lived, and came back. What nobody saw is math.MaxInt64.
+type leaver struct {
+	uid, name, ip string
+	// asked is when its label went, and leaving when the redirect was seen to have gone.
+	asked, leaving, left, joining, back time.Duration
+	held                                []string
+}
+
+// leaversIn are those of a recording.
+func leaversIn(c assertions.Case) []leaver {
+	first := func(kind timeline.EventKind, uid string, from time.Duration) (timeline.Event, time.Duration) {
+		for _, e := range c.Timeline.EventsOf(kind, uid) {
+			if e.At >= from {
+				return e, e.At
+			}
+		}
+		return timeline.Event{}, math.MaxInt64
+	}
+	var out []leaver
+	for _, e := range c.Endings {
+		if e.Cause != assertions.CauseLeaving {
+			continue
+		}
+		l := leaver{uid: e.UID, name: e.Name, ip: e.IP, asked: e.Drain.At - e.Drain.Err, leaving: e.Drain.At}
+		var left timeline.Event
+		left, l.left = first(timeline.MeshLeft, e.UID, l.leaving)
+		l.held = strings.Fields(left.Attrs["held"])
+		_, l.joining = first(timeline.MeshJoining, e.UID, l.leaving)
+		_, l.back = first(timeline.MeshJoined, e.UID, l.leaving)
+		out = append(out, l)
+	}
+	return out
+}
+
+// cameBack says whether all of it was seen.
+func (l leaver) cameBack() bool { return max(l.left, l.joining, l.back) < math.MaxInt64 }
+
+// when says where an instant is on the workload's way.
+func (l leaver) when(at time.Duration) string {
+	for _, step := range []struct {
+		name string
+		at   time.Duration
+	}{{"it was back", l.back}, {"it was to come back", l.joining}, {"it had left", l.left}, {"it began to leave", l.leaving}} {
+		if at >= step.at {
+			return fmt.Sprintf("%s after %s", (at - step.at).Round(time.Millisecond), step.name)
+		}
+	}
+	return fmt.Sprintf("%s before it began to leave", (l.leaving - at).Round(time.Millisecond))
+}
+
+// leftFloor is that of workloads that were seen to leave and to come back.
+var leftFloor = assertions.Floor{Name: "workloads that left the mesh and came back", N: 2, Reason: "one on each node: through one of them something passes that lasts"}
+
+// leaversOf are a recording's, where they came back; it counts them.
+func leaversOf(c assertions.Case, tally *assertions.Tally) []leaver {
+	all := slices.DeleteFunc(leaversIn(c), func(l leaver) bool { return !l.cameBack() })
+	tally.Count(leftFloor, len(all))
+	for _, l := range all {
+		tally.Span(l.asked, l.back)
+	}
+	return all
+}
+
+// whole is from the first workload that began to leave until a while after the last one was back.
+func whole(c assertions.Case, all []leaver) (from, to time.Duration) {
+	for i, l := range all {
+		if i == 0 || l.asked < from {
+			from = l.asked
+		}
+		to = max(to, l.back+c.P)
+	}
+	return from, to
+}
+
+// about says whether a sample is known to be of a workload: as its client or its server.
+func (l leaver) about(s timeline.Sample) bool {
+	return s.Stream.Target() == l.uid || s.Server == l.uid || s.Reached == l.uid
+}
+
+// NoneFailsOnLeaving judges the requests through the mesh, in and out, on the way out of it, while out, and on the
+// way back; and those of a client that tunnels by itself, for as long as it may not have heard.
+func NoneFailsOnLeaving() assertions.Check {
+	crossed := assertions.Floor{Name: "requests that were under way when a workload began to leave, and lasted for longer than P", N: 10, Reason: "some last for 9 s, in and out"}
+	on := assertions.Floor{Per: "workload", Name: "requests to it and from it between the begin of its leaving and P after its return", N: 300, Reason: "30 a second at least"}
+	late := assertions.Floor{Per: "workload", Name: "requests in tunnels that a client opened within P after it began to leave", N: 20, Reason: "15 a second"}
+	return assertions.Check{
+		Name:     "requests while workloads leave the mesh and come back",
+		Expected: "none fails, in or out: neither those that were under way nor new ones; in tunnels none that its client began within P",
+		Floors:   []assertions.Floor{leftFloor, crossed, on, late},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := leaversOf(c, &tally)
+			from, to := whole(c, all)
+			counts, tunnels := map[string]int{}, map[string]int{}
+			total, long := 0, 0
+			for _, s := range c.Timeline.Samples {
+				if s.End < from || s.Start > to || s.Saturated {
+					continue
+				}
+				i := slices.IndexFunc(all, func(l leaver) bool { return l.about(s) })
+				inTunnel := s.Stream.Flow().Protocol.Tunnels()
+				if inTunnel && i >= 0 && s.Start > all[i].leaving+c.P && s.Start < all[i].back+c.P {
+					continue // its client has to have heard by then
+				}
+				total++
+				if s.Failed() {
+					name, when := "", fmt.Sprintf("%s after the first workload began to leave", (s.End-from).Round(time.Millisecond))
+					if i >= 0 {
+						name, when = all[i].name, all[i].when(s.End)
+					}
+					tally.Failed(c, s, max(s.Start, from), name, "%s", when)
+					continue
+				}
+				if i < 0 {
+					continue
+				}
+				l := all[i]
+				switch {
+				case inTunnel && s.Start > l.leaving:
+					tunnels[l.uid]++
+				case !inTunnel && s.Start > l.leaving:
+					counts[l.uid]++
+				case !inTunnel && s.End > l.leaving+c.P:
+					long++
+				}
+			}
+			tally.Count(crossed, long)
+			for _, l := range all {
+				tally.Least(on, l.name, counts[l.uid])
+				tally.Least(late, l.name, tunnels[l.uid])
+			}
+			return tally.Conclude(
+				fmt.Sprintf("none of %d requests failed while %s left the mesh and came back", total, assertions.Plural(len(all), "workload", "workloads")),
+				fmt.Sprintf("%d of %s failed while %s left the mesh and came back", tally.Culprits(), assertions.Plural(total, "request", "requests"), assertions.Plural(len(all), "workload", "workloads")))
+		},
+	}
+}
+
+// ToldOnLeaving judges the tunnels of our own client's that stood when a workload began to leave.
+func ToldOnLeaving() assertions.Check {
+	stood := assertions.Floor{Per: "workload", Name: "tunnels that stood when it began to leave", N: 2, Reason: "a client keeps some to each workload"}
+	return assertions.Check{
+		Name:     "tunnels that stood when a workload began to leave the mesh",
+		Expected: "GOAWAY, and then close_notify, come on each before it has left",
+		Floors:   []assertions.Floor{leftFloor, stood},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			total := 0
+			for _, l := range leaversOf(c, &tally) {
+				n := 0
+				for _, k := range tunnel.Of(c, func(uid string) bool { return uid == l.uid }) {
+					if !k.StoodAt(l.leaving) || k.Deserted(l.left) {
+						continue
+					}
+					n++
+					told, ok := k.GoAway()
+					end, over := k.Ended()
+					id := k.Samples[0].ID
+					switch {
+					case !ok || told < l.leaving:
+						tally.Against(l.left, l.name, id, "%s had got no GOAWAY when the workload had left", k)
+					case k.Left() < l.left && (!over || end.At > k.Left()):
+						// Its client has ended it, as it may once it was told.
+					case !over || end.Kind != timeline.FrameCloseNotify:
+						tally.Against(l.left, l.name, id, "%s got a GOAWAY, and no close_notify", k)
+					case end.At > l.left+readWithin:
+						tally.Late(c, l.left, l.name, id, "%s was ended %s", k, l.when(end.At))
+					}
+				}
+				total += n
+				tally.Least(stood, l.name, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d tunnels that stood when a workload began to leave got GOAWAY and close_notify before it had left", total),
+				fmt.Sprintf("%d of %s were not told so before the workload had left", tally.Culprits(), assertions.Plural(total, "tunnel", "tunnels")))
+		},
+	}
+}
+
+// NothingIsLeft judges what is in a workload's network when it has left the mesh.
+func NothingIsLeft() assertions.Check {
+	return assertions.Check{
+		Name:     "what is in the network of a workload that has left the mesh",
+		Expected: "no socket of the proxy's: no listener, no tunnel, and no connection from an address that is none of the workload's",
+		Floors:   []assertions.Floor{leftFloor},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := leaversOf(c, &tally)
+			for _, l := range all {
+				for _, socket := range l.held {
+					tally.Against(l.left, l.name, "", "somebody held %s when it had left", socket)
+				}
+			}
+			return tally.Conclude(
+				fmt.Sprintf("none was held in any of %s", assertions.Plural(len(all), "workload that had left", "workloads that had left")),
+				fmt.Sprintf("%s held behind that", assertions.Plural(tally.Culprits(), "socket was", "sockets were")))
+		},
+	}
+}
+
+// OutAndBack judges, by the wire, how others reach a workload that is out of the mesh, and one that is back.
+func OutAndBack() assertions.Check {
+	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 40 new ones a second, for 5 s"}
+	again := assertions.Floor{Per: "workload", Name: "requests on new connections to it and from it, begun later than P after its return", N: 20, Reason: "30 a second"}
+	return assertions.Check{
+		Name:     "what passes on the wire while workloads are out of the mesh, and when they are back",
+		Expected: "connections without a tunnel to those that are out and from them, and no others: none once P has passed after their return",
+		Floors:   []assertions.Floor{leftFloor, plain, again},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := leaversOf(c, &tally)
+			out := map[string]int{}
+			for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
+				from, to := e.Attrs["from"], e.Attrs["to"]
+				if e.Attrs["what"] != timeline.WireDialled || tunnelled(to) {
+					continue
+				}
+				i := slices.IndexFunc(all, func(l leaver) bool {
+					return (at(from, l.ip) || at(to, l.ip)) && e.At > l.asked && e.At < l.back+c.P
+				})
+				if i < 0 {
+					tally.Against(e.At, "", "", "a connection from %s to %s had no tunnel, and both were in the mesh", from, to)
+					continue
+				}
+				if l := all[i]; e.At > l.left && e.At < l.joining {
+					out[l.uid]++
+				}
+			}
+			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
+				tally.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
+			}
+			for _, l := range all {
+				tally.Least(plain, l.name, out[l.uid])
+				n := 0
+				for _, s := range c.Timeline.Samples {
+					if l.about(s) && !s.Failed() && s.New() && s.Start > l.back+c.P {
+						n++
+					}
+				}
+				tally.Least(again, l.name, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("%s reached without a tunnel while out of the mesh, and through tunnels alone before and after", assertions.Plural(len(all), "workload was", "workloads were")),
+				fmt.Sprintf("%s made without a tunnel between workloads in the mesh", assertions.Plural(tally.Culprits(), "connection was", "connections were")))
+		},
+	}
+}
+
+// tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host.
+func tunnelled(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	return err == nil && port == strconv.Itoa(redirect.TunnelPort)
+}
+
+func at(addr, ip string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host == ip
+}

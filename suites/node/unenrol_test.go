@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+// A workload of the scenes leaves, has left, is to come back, and is back.
+const (
+	leavingAt = scene.D
+	leftAt    = scene.D + 6*time.Second
+	joiningAt = scene.D + 11*time.Second
+	backAt    = scene.D + 11*time.Second + 100*time.Millisecond
+)
+
+// leave has two workloads do so.
+func leave(s scene.Scene, held string) {
+	s.Drop(func(e timeline.Event) bool { return e.Subject == scene.UID }) // nothing ends
+	for n, uid := range []string{scene.UID, scene.OtherUID} {
+		s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"ip": fmt.Sprintf("10.0.0.%d", n+1), "node": "a"})
+		s.Event(leavingAt, timeline.MeshLeaving, uid, nil)
+		s.Event(leftAt, timeline.MeshLeft, uid, map[string]string{"held": held})
+		s.Event(joiningAt, timeline.MeshJoining, uid, nil)
+		s.Event(backAt, timeline.MeshJoined, uid, nil)
+	}
+}
+
+// asks adds what both are asked, each 20 ms, and in tunnels until P; set may change each.
+func asks(s scene.Scene, set func(*timeline.Sample)) {
+	for n, uid := range []string{scene.UID, scene.OtherUID} {
+		for k := range 900 {
+			at := scene.D - time.Second + time.Duration(k)*20*time.Millisecond
+			x := timeline.Sample{
+				Stream: flow.To(passing[1].Flow, uid), ID: fmt.Sprint(n, "-", k), Conn: uint64(k + 1), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+				Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+			}
+			if at < leavingAt { // it lasts
+				x.Stream, x.End = flow.To(passing[2].Flow, uid), leavingAt+5*time.Second
+			} else if k%4 == 0 {
+				x.Stream = flow.To(passing[5].Flow, uid)
+			}
+			if set != nil {
+				set(&x)
+			}
+			s.Add(x)
+		}
+	}
+}
+
+func judging(check assertions.Check) func(*timeline.Timeline) spec.Finding {
+	return func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }
+}
+
+func TestNoneFailsOnLeaving(t *testing.T) {
+	with := func(set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			leave(s, "")
+			asks(s, set)
+		}
+	}
+	failing := func(from, to time.Duration, inTunnel bool) func(*timeline.Sample) {
+		return func(x *timeline.Sample) {
+			if x.Start >= from && x.Start < to && x.Stream.Flow().Protocol.Tunnels() == inTunnel {
+				x.Outcome, x.Phase = timeline.Reset, timeline.PhaseFirstByte
+			}
+		}
+	}
+	scene.Judge(t, judging(NoneFailsOnLeaving()), []scene.Row{
+		{Name: "none", Build: with(nil), Want: spec.Pass},
+		{Name: "what was under way", Build: with(failing(leavingAt-time.Second, leavingAt, false)), Want: spec.Fail},
+		{Name: "while out", Build: with(failing(leftAt, leftAt+time.Second, false)), Want: spec.Fail},
+		{Name: "on the way back", Build: with(failing(backAt, backAt+100*time.Millisecond, false)), Want: spec.Fail},
+		{Name: "in tunnels, within P", Build: with(failing(leavingAt+2*time.Second, leavingAt+scene.P, true)), Want: spec.Fail},
+		{Name: "in tunnels, later", Build: with(failing(leavingAt+scene.P+time.Second, backAt, true)), Want: spec.Pass},
+		{Name: "nobody left", Build: func(s scene.Scene) { asks(s, nil) }, Want: spec.Inconclusive},
+		{Name: "nobody asked", Build: func(s scene.Scene) { leave(s, "") }, Want: spec.Inconclusive},
+	})
+}
+
+func TestToldOnLeaving(t *testing.T) {
+	reused := passing[6]
+	with := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			leave(s, "")
+			stand(s, reused, 4, says...)
+			for _, x := range s.Samples {
+				x.Stream, x.Server = flow.To(reused.Flow, scene.OtherUID), scene.OtherUID
+				s.Add(x)
+			}
+			for _, f := range s.Frames {
+				f.Stream = flow.To(reused.Flow, scene.OtherUID)
+				s.Frames = append(s.Frames, f)
+			}
+		}
+	}
+	const then = leftAt - 100*time.Millisecond
+	scene.Judge(t, judging(ToldOnLeaving()), []scene.Row{
+		{Name: "told", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "never", Build: with(), Want: spec.Fail},
+		{Name: "no close_notify", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "cut", Build: with(frame(then, timeline.FrameRST)), Want: spec.Fail},
+		{Name: "ended behind it", Build: with(frame(then, timeline.FrameGoAway), frame(leftAt+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "none stood", Build: func(s scene.Scene) { leave(s, "") }, Want: spec.Inconclusive},
+	})
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	scene.Judge(t, judging(NothingIsLeft()), []scene.Row{
+		{Name: "none", Build: func(s scene.Scene) { leave(s, "") }, Want: spec.Pass},
+		{Name: "a listener", Build: func(s scene.Scene) { leave(s, "listening@[::]:15008") }, Want: spec.Fail},
+		{Name: "nobody left", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}
+
+func TestOutAndBack(t *testing.T) {
+	dialled := func(s scene.Scene, at time.Duration, to string) {
+		s.Event(at, timeline.Wire, "", map[string]string{"what": timeline.WireDialled, "from": "10.0.0.9:40000", "to": to})
+	}
+	with := func(also func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			leave(s, "")
+			asks(s, nil)
+			for n := range 50 {
+				dialled(s, leftAt+time.Duration(n)*50*time.Millisecond, "10.0.0.1:8080")
+				dialled(s, leftAt+time.Duration(n)*50*time.Millisecond, "10.0.0.2:8080")
+			}
+			if also != nil {
+				also(s)
+			}
+		}
+	}
+	// The requests of the scene begin before backAt + P.
+	long := func(s scene.Scene) {
+		for n, uid := range []string{scene.UID, scene.OtherUID} {
+			for k := range 30 {
+				at := backAt + scene.P + time.Duration(k+1)*20*time.Millisecond
+				s.Add(timeline.Sample{
+					Stream: flow.To(passing[1].Flow, uid), ID: fmt.Sprint("late", n, "-", k), Conn: uint64(k + 2000), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+				})
+			}
+		}
+	}
+	and := func(at time.Duration, to string) func(scene.Scene) {
+		return func(s scene.Scene) { long(s); dialled(s, at, to) }
+	}
+	scene.Judge(t, judging(OutAndBack()), []scene.Row{
+		{Name: "without a tunnel while out", Build: with(long), Want: spec.Pass},
+		{Name: "a tunnel whenever", Build: with(and(time.Second, "10.0.0.1:15008")), Want: spec.Pass},
+		{Name: "without one before", Build: with(and(leavingAt-time.Second, "10.0.0.1:8080")), Want: spec.Fail},
+		{Name: "without one long after", Build: with(and(backAt+scene.P+time.Second, "10.0.0.1:8080")), Want: spec.Fail},
+		{Name: "without one to who never left", Build: with(and(leftAt+time.Second, "10.0.0.7:8080")), Want: spec.Fail},
+		{Name: "nobody looked", Build: func(s scene.Scene) { leave(s, ""); asks(s, nil) }, Want: spec.Inconclusive},
+	})
+}
+
+// The second of the workloads that leave has nothing that lasts.
+func TestLeavingCarries(t *testing.T) {
+	for nth, want := range []bool{true, false, true, true} {
+		if got := behaviour.Leaving.Carries(nth, passing[2]); got != want {
+			t.Errorf("workload %d has what lasts: %v, want %v", nth, got, want)
+		}
+	}
+}
