@@ -266,9 +266,10 @@ func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
 
 // sandbox has the node's agent know of a pod, and is what its runtime knows.
 func (n *nodeSide) sandbox(pod *corev1.Pod) (chain.Sandbox, error) {
+	err := n.enrol(pod, true)
 	return chain.Sandbox{
 		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
-	}, n.enrol(pod, true)
+	}, err
 }
 
 // enrol has the agent know a pod, as one that is to be in the mesh or not.
