@@ -287,6 +287,10 @@ const (
 	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
 	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyGone: its process is).
 	NodeProxy EventKind = "node.proxy"
+	// Knocks: so many connections to a port of a workload's, the Subject, were answered since the last of these, and
+	// KnockFailed: one was not. Attrs: port, n, longest (the longest that one of them took, a Go duration); why, took.
+	Knocks      EventKind = "node.knocks"
+	KnockFailed EventKind = "node.knock-failed"
 
 	// MeshLeaving: a workload is taken out of its mesh while its app lives: from now on no
 	// new connection of its pod, the Subject, goes through the proxy.

@@ -232,13 +232,25 @@ func (m *meshed) replaceProxies(ctx context.Context) error {
 	var old []*nodeProxy
 	for _, n := range m.nodes {
 		last := n.proxies[len(n.proxies)-1]
-		if err := m.startProxy(ctx, n); err != nil {
+		knocks, err := m.knock(ctx, n)
+		if err != nil {
 			return err
 		}
-		close(last.told)
-		m.proxy(n, last, timeline.NodeProxyTold)
-		if err := last.running.Terminate(); err != nil {
-			return fmt.Errorf("ending %s: %w", last.name, err)
+		begun := time.Now()
+		err = m.startProxy(ctx, n)
+		if err == nil {
+			err = disrupt.Pause(ctx, knocksBefore-time.Since(begun))
+		}
+		if err == nil {
+			close(last.told)
+			m.proxy(n, last, timeline.NodeProxyTold)
+			err = last.running.Terminate()
+		}
+		if err == nil {
+			err = disrupt.Pause(ctx, knocksAfter)
+		}
+		if err = errors.Join(err, knocks()); err != nil {
+			return fmt.Errorf("replacing %s: %w", last.name, err)
 		}
 		old = append(old, last)
 		if err := disrupt.Pause(ctx, betweenProxies); err != nil {
@@ -255,8 +267,8 @@ func (m *meshed) replaceProxies(ctx context.Context) error {
 	return nil
 }
 
-// betweenProxies is how long after one node's proxy the next one's is replaced.
-const betweenProxies = 3 * time.Second
+// betweenProxies is how long it lets be until the next node's proxy is replaced.
+const betweenProxies = time.Second
 
 // furnish has a pod of the node's be one that its proxy serves.
 func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+var _ = behaviour.Register(behaviour.Behaviour{
+	ID:    "node.handoff",
+	Title: "While a node proxy is replaced there is no instant without a listener: of connections a millisecond apart none fails",
+	Level: spec.Must,
+	Refs: []spec.Ref{{
+		Doc: "project", Quote: "In a restart there is no instant without a listener; the old one stops accepting only when the new one is ready (1 ms connects).",
+	}},
+	Profile: spec.Mesh,
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+
+	Why:    "All that the apps of a node send out, and all that comes in for them, goes to ports of its proxy. Where nobody listens for some milliseconds, each connection of that time is refused or reset, on every pod of the node, at each update of the mesh; too seldom to be seen in a test with ten requests a second, and each day on a large cluster.",
+	Causes: "The old proxy closes its ports before the new one has opened its own. It closes them while connections wait there that it has not accepted, or whose handshake is not over: the kernel resets these. It takes connections, and drops those that lead nowhere yet when its drain begins.",
+	Fix:    "Open the ports of the new proxy beside the old one's (SO_REUSEPORT), and close the old ones when both are there, with net.ipv4.tcp_migrate_req=1 in the workload's network, so that what waits goes to the new one; or hand the listening sockets over. Serve what was accepted until it leads somewhere.",
+
+	Topology:   behaviour.Staying,
+	Disrupt:    behaviour.ReplaceProxies,
+	Traffic:    through,
+	Checks:     []assertions.Check{NoneKnocksInVain()},
+	BrokenBy:   []spec.Fault{nodeproxy.StopsFirst},
+	Resolution: time.Millisecond,
+})
+
+// What counts of the connections around a handoff: from so long before its proxy is told to go until so long behind it.
+const (
+	knockedBefore = 1250 * time.Millisecond
+	knockedAfter  = 1750 * time.Millisecond
+)
+
+// NoneKnocksInVain judges the connections, a millisecond apart, to the ports of a workload whose node's proxy is replaced.
+func NoneKnocksInVain() assertions.Check {
+	answered := assertions.Floor{Per: "proxy", Name: "connections to a workload's ports around the handoff", N: 5000, Reason: "two ports, a millisecond apart, for 2.5 s"}
+	return assertions.Check{
+		Name:     "connections a millisecond apart around a handoff",
+		Expected: "each is accepted and answered",
+		Floors:   []assertions.Floor{replacedFloor, answered},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := replacedIn(c)
+			tally.Count(replacedFloor, seenGone(all))
+			total, lost := 0, 0
+			var longest time.Duration
+			for _, r := range all {
+				from, to := min(r.beside, r.told-knockedBefore), r.told+knockedAfter
+				tally.Span(from, to)
+				n := 0
+				for _, e := range c.Timeline.Events {
+					if e.Node != r.node || e.At < from || e.At > to+toldEvery {
+						continue
+					}
+					switch e.Kind {
+					case timeline.Knocks:
+						if some, err := strconv.Atoi(e.Attrs["n"]); err == nil {
+							n += some
+						}
+						if took, err := time.ParseDuration(e.Attrs["longest"]); err == nil {
+							longest = max(longest, took)
+						}
+					case timeline.KnockFailed:
+						n++
+						lost++
+						tally.Against(e.At, r.proxy, "", "%s: port %s of %s, after %s: %s", beside(all, e.At), e.Attrs["port"], e.Name, e.Attrs["took"], e.Attrs["why"])
+					}
+				}
+				total += n
+				tally.Least(answered, r.proxy, n)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("none of %d connections around %s failed; the longest took %s", total, assertions.Plural(len(all), "handoff", "handoffs"), longest.Round(time.Millisecond)),
+				fmt.Sprintf("%d of %d connections around %s failed", lost, total, assertions.Plural(len(all), "handoff", "handoffs")))
+		},
+	}
+}
+
+// toldEvery is how long after an answer it is told of.
+const toldEvery = 100 * time.Millisecond
