@@ -171,7 +171,7 @@ func Hello() ([]byte, error) {
 	defer far.Close()
 	go func() {
 		defer near.Close()
-		_ = tls.Client(near, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake() // it is not answered
+		_ = tls.Client(near, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).HandshakeContext(context.Background()) // it is not answered
 	}()
 	b := make([]byte, 4<<10)
 	n, err := far.Read(b)
