@@ -128,12 +128,19 @@ func NoneFailsMeanwhile() assertions.Check {
 			tally.Span(from, to)
 			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
 			for _, s := range c.Timeline.Samples {
-				if s.End < from || s.Start > to {
+				if s.End < from || s.Start > to || turnedAway(s) {
 					continue
 				}
 				total++
-				if s.Failed() && cutAtDeadline(c, all, s) {
+				switch {
+				case !s.Failed():
+				case cutAtDeadline(c, all, s, around):
 					cut++
+					continue
+				case cutAtDeadline(c, all, s, starvedBy):
+					// By whom, only the time of its end says.
+					lost++
+					tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
 					continue
 				}
 				if s.Failed() {
@@ -161,21 +168,30 @@ func NoneFailsMeanwhile() assertions.Check {
 	}
 }
 
-// around is how far from its deadline a proxy's cut may be: it counts from its own SIGTERM, and what it cuts is
-// read a moment later.
-const around = 500 * time.Millisecond
+// around is how much earlier than its deadline, as it is known here, a proxy may cut, and how long behind its end
+// what it has cut is read; starvedBy is how long behind that on a machine that has no time for its reader.
+const (
+	around    = 500 * time.Millisecond
+	starvedBy = 3 * time.Second
+)
+
+// turnedAway says whether a request of our own client's was known not to be processed: the tunnel had been told
+// to go before it had a stream there, and whoever opens tunnels opens another.
+func turnedAway(s timeline.Sample) bool {
+	return s.Stream.Flow().Protocol.Tunnels() && (s.Outcome == timeline.GoAway || s.Outcome == timeline.RefusedStream)
+}
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
-// proxy in which its connection may have stood.
-func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample) bool {
+// proxy in which its connection may have stood, and which had not been gone for so long. How late a proxy may cut is another
+// rule's.
+func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind time.Duration) bool {
 	switch s.Outcome {
 	case timeline.Reset, timeline.StreamReset:
 	default:
 		return false
 	}
 	return c.Deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		at := r.told + c.Deadline
-		return s.End >= at-around && s.End <= at+around
+		return s.End >= r.told+c.Deadline-around && s.End <= r.gone+behind
 	})
 }
 
