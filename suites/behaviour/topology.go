@@ -153,11 +153,10 @@ var (
 		Deadline: 20 * time.Second, Grace: 30 * time.Second, MinReady: 7 * time.Second,
 	}
 	// BesideStreaming is BesideRolling of an app that has 15 s more for what it has in hand when it
-	// accepts no more, and 8 s in reserve: so much longer do its ends take, and fewer and quicker ones make as
-	// many attempts.
+	// accepts no more, and 8 s in reserve: so much longer do its ends take, and fewer of them make as many attempts.
 	BesideStreaming = Topology{
 		Role: system.Sidecar, Replicas: 6, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
-		Deadline: 30 * time.Second, Grace: 45 * time.Second, MinReady: 5 * time.Second,
+		Deadline: 30 * time.Second, Grace: 45 * time.Second, MinReady: 8 * time.Second,
 	}
 	// Sourcing is an app with a sidecar, of which nothing ends: whom they dial misbehaves.
 	Sourcing = Topology{
