@@ -55,14 +55,8 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 func lackOfRole(b behaviour.Behaviour, sys *system.System, ours bool) string {
 	t := b.Topology
 	switch {
-	case b.Disrupt.Kind == disrupt.HandOver:
-		return disrupt.NoHandOver
-	case b.Disrupt.Kind == disrupt.ReplaceProxies:
-		return disrupt.NoProxies
-	case b.Disrupt.Kind == disrupt.RuntimeCalls:
-		return disrupt.NoRuntime
-	case b.Disrupt.Kind == disrupt.Unenrol:
-		return disrupt.NoLabels
+	case b.Disrupt.Cluster() != "":
+		return b.Disrupt.Cluster()
 	case stands(sys, t.Role).Role == system.NodeProxy && !ours:
 		return "it is about a node proxy, whose CNI plugin the suite installs on clusters that it made only: use --stage kind, or --stage host"
 	case sys == nil && t.Role == "":

@@ -533,14 +533,19 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 	case disrupt.HandOver:
 		return m.handOver(ctx)
 	case disrupt.ReplaceProxies:
-		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.ReplaceProxies)}, func() error { return m.replaceProxies(ctx) })
+		return m.done(ctx, m.replaceProxies)
 	case disrupt.RuntimeCalls:
-		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.RuntimeCalls)}, func() error { return m.callPlugin(ctx) })
+		return m.done(ctx, m.callPlugin)
 	case disrupt.Unenrol:
-		return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Unenrol)}, func() error { return m.unenrol(ctx) })
+		return m.done(ctx, m.unenrol)
 	default:
 		return m.ground.Disrupt(ctx)
 	}
+}
+
+// done does a disruption that is the stage's own, and tells of it.
+func (m *meshed) done(ctx context.Context, do func(context.Context) error) error {
+	return disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(m.scenario.Disrupt.Kind)}, func() error { return do(ctx) })
 }
 
 // Stop ends the load and waits for what is in flight, and for the clients' history.

@@ -189,7 +189,7 @@ func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
 	}
 	m.proxy(n, p, timeline.NodeProxyStarts)
 	m.tasks.Go(func() { m.watchProxy(n, p) })
-	ready := "http://" + net.JoinHostPort(p.pod.Address(), strconv.Itoa(injector.HealthPort)) + "/readyz"
+	ready := "http://" + net.JoinHostPort(p.pod.Address(), strconv.Itoa(nodeproxy.HealthPort)) + "/readyz"
 	if err := disrupt.Await(ctx, nodeBudget, "the node proxy "+p.name, func(ctx context.Context) (bool, string, error) {
 		select {
 		case <-p.running.Done():

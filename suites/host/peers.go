@@ -118,8 +118,7 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place, on int) (host.Besid
 
 // misbehave has the peers of the suite's own do so.
 func (m *meshed) misbehave(ctx context.Context) error {
-	err := disrupt.Tell(m.sink.Event, timeline.Event{}, map[string]string{"what": string(disrupt.Peers)}, func() error { return m.beginPeers(ctx) })
-	if err != nil {
+	if err := m.done(ctx, m.beginPeers); err != nil {
 		return err
 	}
 	return disrupt.Pause(ctx, m.scenario.Disrupt.For)

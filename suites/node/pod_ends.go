@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -77,20 +76,14 @@ func ToldBeforeItGoes() assertions.Check {
 					if k.Silent() {
 						quiet++
 					}
-					told, ok := k.GoAway()
-					end, over := k.Ended()
 					id := k.Samples[0].ID
-					switch {
-					case !ok:
-						tally.Against(t.Net.At, t.Name, id, "%s: %s had got no GOAWAY when the interface went", t.Clock(t.Net.At), k)
-					case k.Left() < t.Net.At && (!over || end.At > k.Left()):
-						// Its client has ended it, as it may once it was told.
-					case !over || end.Kind != timeline.FrameCloseNotify:
-						tally.Against(t.Net.At, t.Name, id, "%s: %s got a GOAWAY, and no close_notify before the interface went", t.Clock(t.Net.At), k)
-					case max(told, end.At) > t.Net.At:
-						tally.Late(c, t.Net.At, t.Name, id, "%s: %s was told %s after the interface had gone", t.Clock(max(told, end.At)), k, (max(told, end.At) - t.Net.At).Round(time.Millisecond))
+					switch lacks, said := farewell(k, 0, t.Net.At); {
+					case lacks != "":
+						tally.Against(t.Net.At, t.Name, id, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
+					case said > t.Net.At:
+						tally.Late(c, t.Net.At, t.Name, id, "%s: %s was told %s after the interface had gone", t.Clock(said), k, (said - t.Net.At).Round(time.Millisecond))
 					default:
-						last = max(last, end.At-t.Exit.At)
+						last = max(last, said-t.Exit.At)
 					}
 				}
 				all += n

@@ -142,8 +142,7 @@ func NoneFailsMeanwhile() assertions.Check {
 					lost++
 					tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
 					continue
-				}
-				if s.Failed() {
+				default:
 					lost++
 					tally.Failed(c, s, max(s.Start, from), s.Stream.Target(), "%s", beside(all, s.End))
 					continue
@@ -228,16 +227,8 @@ func TunnelsAreTold() assertions.Check {
 						continue
 					}
 					n++
-					told, ok := k.GoAway()
-					end, over := k.Ended()
-					id := k.Samples[0].ID
-					switch {
-					case !ok || told < r.told:
-						tally.Against(r.gone, r.proxy, id, "%s: %s had got no GOAWAY when the proxy was gone", beside(all, r.gone), k)
-					case k.Left() < r.gone && (!over || end.At > k.Left()):
-						// Its client has ended it, as it may once it was told.
-					case !over || end.Kind != timeline.FrameCloseNotify:
-						tally.Against(r.gone, r.proxy, id, "%s: %s got a GOAWAY, and no close_notify", beside(all, r.gone), k)
+					if lacks, _ := farewell(k, r.told, r.gone); lacks != "" {
+						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside(all, r.gone), k, lacks)
 					}
 				}
 				total += n

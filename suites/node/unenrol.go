@@ -219,18 +219,12 @@ func ToldOnLeaving() assertions.Check {
 						continue
 					}
 					n++
-					told, ok := k.GoAway()
-					end, over := k.Ended()
 					id := k.Samples[0].ID
-					switch {
-					case !ok || told < l.leaving:
-						tally.Against(l.left, l.name, id, "%s had got no GOAWAY when the workload had left", k)
-					case k.Left() < l.left && (!over || end.At > k.Left()):
-						// Its client has ended it, as it may once it was told.
-					case !over || end.Kind != timeline.FrameCloseNotify:
-						tally.Against(l.left, l.name, id, "%s got a GOAWAY, and no close_notify", k)
-					case end.At > l.left+readWithin:
-						tally.Late(c, l.left, l.name, id, "%s was ended %s", k, l.when(end.At))
+					switch lacks, said := farewell(k, l.leaving, l.left); {
+					case lacks != "":
+						tally.Against(l.left, l.name, id, "%s %s when the workload had left", k, lacks)
+					case said > l.left+readWithin:
+						tally.Late(c, l.left, l.name, id, "%s was ended %s", k, l.when(said))
 					}
 				}
 				total += n

@@ -86,16 +86,19 @@ func (k Tunnel) Named(atMost time.Duration) time.Duration {
 // LeftOpen is a GOAWAY's last stream that names none: 2^31-1.
 var LeftOpen = strconv.Itoa(math.MaxInt32)
 
+// closings are how a peer ends a tunnel, what tells most of it first.
+var closings = []timeline.FrameKind{timeline.FrameCloseNotify, timeline.FrameRST, timeline.FrameFIN}
+
 // End is when the peer ended the tunnel; false where nobody did, or the client was first.
 func (k Tunnel) End() (time.Duration, bool) {
-	end, ok := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	end, ok := k.first(closings...)
 	closed, own := k.first(timeline.FrameClose)
 	return end, ok && !(own && closed < end)
 }
 
 // Ended is how the peer ended the tunnel, by the last thing that it said: false where it did not.
 func (k Tunnel) Ended() (timeline.Frame, bool) {
-	for _, kind := range []timeline.FrameKind{timeline.FrameCloseNotify, timeline.FrameRST, timeline.FrameFIN} {
+	for _, kind := range closings {
 		if i := slices.IndexFunc(k.Frames, func(f timeline.Frame) bool { return f.Kind == kind }); i >= 0 {
 			return k.Frames[i], true
 		}
@@ -110,7 +113,7 @@ func (k Tunnel) StoodAt(at time.Duration) bool {
 		return false
 	}
 	answered := slices.ContainsFunc(k.Samples, func(s timeline.Sample) bool { return s.First > 0 && s.First < at })
-	end, over := k.first(timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	end, over := k.first(closings...)
 	return answered && !(over && end < at) && k.Left() >= at
 }
 
@@ -118,7 +121,7 @@ func (k Tunnel) StoodAt(at time.Duration) bool {
 // of an end.
 func (k Tunnel) Deserted(before time.Duration) bool {
 	left := k.Left()
-	said, any := k.first(timeline.FrameGoAway, timeline.FrameCloseNotify, timeline.FrameFIN, timeline.FrameRST)
+	said, any := k.first(append([]timeline.FrameKind{timeline.FrameGoAway}, closings...)...)
 	return left < before && (!any || left < said)
 }
 
