@@ -49,6 +49,13 @@ func (m *memory) end() int {
 	return len(m.seen)
 }
 
+// count says how many came, at any time.
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.seen)
+}
+
 // streams is the flag for a stream to an address.
 func streams(addr string) string {
 	return `[{"name": "outbound/http1/new/get", "profile": {"path": "outbound", "protocol": "http1", "conns": "new", "op": "get", "rate": 200},
@@ -66,7 +73,7 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if n := len(kept.seen); n > 0 {
+	if n := kept.count(); n > 0 {
 		t.Fatalf("%d calls before it was told to", n)
 	}
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGUSR1); err != nil {

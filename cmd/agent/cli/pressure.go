@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/serve"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/fortio"
 )
@@ -42,15 +43,8 @@ func pressureCommand(signals <-chan os.Signal) *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		// Not untilSignal: its cause would stand in the summary as a reason to end before
 		// the streams, and this signal is the ordinary end.
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := serve.Until(context.Background(), signals, nil)
 		defer cancel()
-		go func() {
-			select {
-			case <-signals:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
 		e, err := fortio.Run(ctx, s)
 		if err != nil {
 			return err
