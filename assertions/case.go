@@ -37,6 +37,8 @@ type Case struct {
 	// Terminations are those of them that most rules speak of: of instances that were
 	// deleted, or that their node's shutdown ended, in order of their D.
 	Terminations []Ending
+	// Proxies are the ends of node proxies (MarkProxies), which serve instances and are none.
+	Proxies []Ending
 	// Steady is when the steady gate opened; Disturbed when the first
 	// disruption began. What lies between is the baseline. Tail is when the
 	// pacing ended.
@@ -52,7 +54,12 @@ type Case struct {
 	// Plain: who answers names nobody and keeps no ledger (MarkPlain). What a client saw is all
 	// that there is. Lasts: it has requests that last, all the same.
 	Plain, Lasts bool
+
+	marks marks
 }
+
+// RoleOf is the role of a pod or an instance, by its UID.
+func (c Case) RoleOf(uid string) Role { return c.marks.role(uid) }
 
 // shows says whether the recording has a kind of evidence.
 func (c Case) shows(e Evidence) bool { return !c.Plain || e == Lasting && c.Lasts }
@@ -60,7 +67,7 @@ func (c Case) shows(e Evidence) bool { return !c.Plain || e == Lasting && c.Last
 // NewCase derives what checks need from a recording, and takes the timeline
 // over.
 func NewCase(tl *timeline.Timeline, p time.Duration) Case {
-	c := Case{Timeline: tl, P: p}
+	c := Case{Timeline: tl, P: p, marks: marksOf(tl)}
 	tl.Samples = slices.DeleteFunc(tl.Samples, func(s timeline.Sample) bool {
 		switch {
 		case s.Unsent():
@@ -73,7 +80,11 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 		return true
 	})
 	attribute(tl)
-	for _, e := range endingsOf(tl) {
+	for _, e := range endingsOf(tl, c.marks) {
+		if e.Role == RoleProxies {
+			c.Proxies = append(c.Proxies, e)
+			continue
+		}
 		c.Endings = append(c.Endings, e)
 		if e.terminates() {
 			c.Terminations = append(c.Terminations, e)
@@ -109,6 +120,8 @@ const (
 	// that are ended have several. Attrs: deployment, container; role, where what is ended is
 	// neither a front nor an app; sidecar, the container of one that its vendor put beside it.
 	MarkSubject = "subject"
+	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name).
+	MarkProxies = "proxies"
 )
 
 // Floor is the evidence that a check must have before it may pass. It is one value: the

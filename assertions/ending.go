@@ -28,6 +28,10 @@ const (
 	RoleSidecar Role = "sidecar" // it stands beside an app, and its clients have one too
 
 	RoleNodeProxy Role = "node-proxy" // it serves an app from its node, and the app's clients too
+
+	// RoleProxies is that of the node proxies themselves (MarkProxies), where what is judged are the workloads
+	// that they serve.
+	RoleProxies Role = "proxies"
 )
 
 // Meshed says whether what reaches an app comes through a mesh, and its clients are in that too.

@@ -297,6 +297,12 @@ func TestEndings(t *testing.T) {
 			"b app process-end: exit=10s", "w node-proxy process-end: exit=11s",
 			"g gateway process-end: exit=12s", "unheard  process-end: exit=13s",
 		}},
+		"the app of node proxies": {[]timeline.Event{
+			mark(attrs{"what": MarkSubject, "role": "node-proxy", "deployment": "echo"}), mark(attrs{"what": MarkProxies, "workload": "DaemonSet/nodes"}),
+			seen("a", "ReplicaSet/echo-1"), seen("p", "DaemonSet/nodes"), seen("q", "DaemonSet/others"),
+			deletion(10*sec, "p"), drain(10*sec, "p"), exit(12*sec, "p"),
+			deletion(20*sec, "a"), drain(20*sec, "a"), exit(25*sec, "a"), exit(30*sec, "q"),
+		}, []string{"a node-proxy deletion: del=20s D=20s exit=25s K=50s", "q node-proxy process-end: exit=30s"}},
 		"neither a front nor an app": {[]timeline.Event{
 			mark(attrs{"what": MarkSubject, "role": "cni"}), deletion(10*sec, "c"), drain(10*sec, "c"),
 		}, []string{"c cni deletion: del=10s D=10s K=40s"}},

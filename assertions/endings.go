@@ -30,8 +30,8 @@ const (
 )
 
 // endingsOf derives all endings of a recording, in the order in which they began.
-func endingsOf(tl *timeline.Timeline) []Ending {
-	m, down := marksOf(tl), shutdowns(tl)
+func endingsOf(tl *timeline.Timeline, m marks) []Ending {
+	down := shutdowns(tl)
 	all := map[string]*instance{}
 	for _, e := range tl.Events {
 		if e.Subject == "" || !tellsOfEnds(e) || m.aside(e) {

@@ -13,6 +13,7 @@ type marks struct {
 	fronts   []mark            // MarkFront: of is the role
 	subjects []mark            // MarkSubject: of is the container
 	subject  Role              // MarkSubject: of what is no front
+	proxies  string            // MarkProxies: the owner of node proxies
 	owners   map[string]string // of pods, by UID, as far as the watch told them
 }
 
@@ -28,6 +29,8 @@ func marksOf(tl *timeline.Timeline) marks {
 		case e.Kind != timeline.Marker:
 		case e.Attrs["what"] == MarkFront:
 			m.fronts = append(m.fronts, mark{e.Attrs["deployment"], cmp.Or(e.Attrs["role"], string(RoleGateway))})
+		case e.Attrs["what"] == MarkProxies:
+			m.proxies = e.Attrs["workload"]
 		case e.Attrs["what"] == MarkSubject:
 			m.subject = cmp.Or(Role(e.Attrs["role"]), m.subject)
 			m.subjects = append(m.subjects, mark{e.Attrs["deployment"], e.Attrs["container"]})
@@ -40,6 +43,9 @@ func marksOf(tl *timeline.Timeline) marks {
 // watch told whose a pod is, and a front is a Deployment's, nobody knows.
 func (m marks) role(uid string) Role {
 	owner, unknown := m.owners[uid], false
+	if m.proxies != "" && owner == m.proxies {
+		return RoleProxies
+	}
 	for _, f := range m.fronts {
 		if f.deployment == "" || OwnedBy(owner, f.deployment) {
 			return Role(f.of)

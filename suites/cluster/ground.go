@@ -431,6 +431,9 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		},
 		Fault: g.scenario.Fault,
 	}
+	if g.byNodes() {
+		t.Proxies = g.proxies()
+	}
 	switch {
 	case g.meshed():
 		t.Sidecar = injector.SidecarName

@@ -41,14 +41,22 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.ToPeer() }) {
 		return behaviour.Because(spec.Uncarried, "its pods dial peers of the suite's own that misbehave, which stand on a host only: use --stage host")
 	}
-	if slices.Contains(b.Needs, spec.RuntimeCalls) {
-		return behaviour.Because(spec.Uncarried, "it is about single calls of a CNI plugin, which the nodes' container runtime keeps to itself: use --stage host")
+	for _, need := range b.Needs {
+		if why := hostOnly[need]; why != "" {
+			return behaviour.Because(spec.Uncarried, why)
+		}
 	}
 	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 	if outside && !reachable {
 		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")
 	}
 	return behaviour.Skip{}
+}
+
+// hostOnly is what no cluster has, and why.
+var hostOnly = map[spec.Feature]string{
+	spec.RuntimeCalls: "it is about single calls of a CNI plugin, which the nodes' container runtime keeps to itself: use --stage host",
+	spec.Knocks:       "its connections come a millisecond apart, some of them from within a pod's network, which this version does on the host only: use --stage host",
 }
 
 // lackOfRole says why what is under test can't be put to a behaviour in a cluster.

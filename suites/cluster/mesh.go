@@ -96,6 +96,11 @@ func (g *ground) enmesh(ctx context.Context) error {
 // byNodes says whether the recording's pods are served by their nodes' proxies.
 func (g *ground) byNodes() bool { return g.system.Stands().Role == system.NodeProxy }
 
+// proxies is what makes the node proxies that serve the recording's pods.
+func (g *ground) proxies() disrupt.Workload {
+	return disrupt.Workload{Kind: disrupt.DaemonSet, Name: g.system.Cluster.NodeProxy}
+}
+
 // putPlugin has the mesh's CNI plugin be in the chain of each node, as long as the run goes on.
 func (s *Stage) putPlugin(ctx context.Context) error {
 	scope := s.scope(deploy.PluginName)

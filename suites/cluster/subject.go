@@ -327,6 +327,10 @@ func (g *ground) tellSubject(made deploy.Installed) {
 		about["sidecar"] = g.system.Cluster.Container
 	}
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: about})
+	if g.byNodes() {
+		p := g.proxies()
+		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkProxies, "workload": string(p.Kind) + "/" + p.Name}})
+	}
 	t := g.scenario.Topology
 	attrs := map[string]string{"minDrain": t.MinDrain.String(), "timeout": t.Deadline.String()}
 	if t.UntilKilled() {

@@ -206,7 +206,8 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 		}
 	}
 	for _, need := range b.Needs {
-		if need == spec.Services || need == spec.RuntimeCalls {
+		switch need {
+		case spec.Services, spec.RuntimeCalls, spec.Knocks:
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {

@@ -22,7 +22,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Quote: "In a restart there is no instant without a listener; the old one stops accepting only when the new one is ready (1 ms connects).",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Knocks},
 
 	Why:    "All that the apps of a node send out, and all that comes in for them, goes to ports of its proxy. Where nobody listens for some milliseconds, each connection of that time is refused or reset, on every pod of the node, at each update of the mesh; too seldom to be seen in a test with ten requests a second, and each day on a large cluster.",
 	Causes: "The old proxy closes its ports before the new one has opened its own. It closes them while connections wait there that it has not accepted, or whose handshake is not over: the kernel resets these. It takes connections, and drops those that lead nowhere yet when its drain begins.",

@@ -30,11 +30,16 @@ var (
 
 // stand adds tunnels of a kind that stand from before D on, with what their server says.
 func stand(s scene.Scene, p load.Profile, n int, says ...timeline.Frame) {
+	standTo(s, scene.UID, p, n, says...)
+}
+
+// standTo is stand, to another instance.
+func standTo(s scene.Scene, uid string, p load.Profile, n int, says ...timeline.Frame) {
 	for k := range n {
-		of, conn := flow.To(p.Flow, scene.UID), uint64(k+1)
+		of, conn := flow.To(p.Flow, uid), uint64(k+1)
 		s.Add(timeline.Sample{
 			Stream: of, ID: fmt.Sprintf("%s-%d", of, conn), Conn: conn, Nth: 1, StreamID: 1, Due: scene.D - time.Second, Start: scene.D - time.Second, Sent: scene.D - time.Second,
-			First: scene.D - time.Second + 1, End: scene.D - time.Second + 2, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+			First: scene.D - time.Second + 1, End: scene.D - time.Second + 2, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
 		})
 		for _, f := range says {
 			f.Stream, f.Conn = of, conn

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The sender of a GOAWAY frame might gracefully shut down a connection by sending a GOAWAY frame, maintaining the connection in an \"open\" state until all in-progress streams complete.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "Each update of the mesh replaces every node's proxy, and each of them carries the connections of all apps on its node, none of which ends for it. What the old one cuts, or what nobody accepts for a moment, every app on the node sees at once.",
 	Causes: "The old proxy exits at SIGTERM, or ends its tunnels before what runs in them has ended. It stops accepting before the new one does. The new one listens before it knows where to send what it accepts.",
@@ -59,6 +60,8 @@ type replaced struct {
 	beside, told, gone time.Duration
 }
 
+// replacedIn are the node proxies that were replaced: as the stage tells of them, where they are its own, or as their
+// pods' ends show it.
 func replacedIn(c assertions.Case) []replaced {
 	var out []replaced
 	started := map[string]time.Duration{} // the last proxy of a node
@@ -74,14 +77,46 @@ func replacedIn(c assertions.Case) []replaced {
 			}
 		}
 	}
+	for _, e := range c.Proxies {
+		if e.Cause == assertions.CauseDeletion {
+			// Its SIGTERM comes within this and the kubelet's event of it, before which it may have said all.
+			out = append(out, replaced{proxy: e.Name, node: e.Node, beside: succeeded(c, e), told: e.Del.At, gone: e.Exit.At})
+		}
+	}
 	return out
+}
+
+// succeeded is when the last proxy that came to a node before another was told to go was first seen there.
+func succeeded(c assertions.Case, old assertions.Ending) time.Duration {
+	var at time.Duration
+	came := map[string]bool{old.UID: true}
+	for _, e := range c.Timeline.Events {
+		if e.Node != old.Node || e.At > old.Del.At || came[e.Subject] || c.RoleOf(e.Subject) != assertions.RoleProxies {
+			continue
+		}
+		came[e.Subject], at = true, e.At
+	}
+	return at
 }
 
 // nodesOf are the nodes of the instances, by their UIDs.
 func nodesOf(c assertions.Case) map[string]string {
 	out := map[string]string{}
-	for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
-		out[e.Subject] = e.Node
+	for _, e := range c.Timeline.Events {
+		switch e.Kind {
+		case timeline.PodSeen, timeline.PodReady: // whoever is first seen may be nowhere yet
+			out[e.Subject] = cmp.Or(e.Node, out[e.Subject])
+		}
+	}
+	return out
+}
+
+// served are the nodes of whom our own client has tunnels to: a proxy that serves none of them holds none.
+func served(c assertions.Case) map[string]bool {
+	out := map[string]bool{}
+	nodes := nodesOf(c)
+	for _, k := range tunnel.Of(c, func(string) bool { return true }) {
+		out[nodes[k.Stream.Target()]] = true
 	}
 	return out
 }
@@ -196,9 +231,10 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind 
 
 // beside says when something was, by the last proxy that had been told to go by then.
 func beside(all []replaced, at time.Duration) string {
-	last := "before any was told to go"
+	last, told := "before any was told to go", time.Duration(-1)
 	for _, r := range all {
-		if r.told <= at {
+		if r.told <= at && r.told > told {
+			told = r.told
 			last = fmt.Sprintf("%s after %s was told to go", (at - r.told).Round(time.Millisecond), r.proxy)
 		}
 	}
@@ -209,16 +245,19 @@ func beside(all []replaced, at time.Duration) string {
 // told by GOAWAY, and ended in TLS too, before that is gone.
 func TunnelsAreTold() assertions.Check {
 	stood := assertions.Floor{Per: "proxy", Name: "tunnels that stood when the proxy was told to go", N: 10, Reason: "two instances on each node, with some tunnels of each kind to each of them"}
+	serving := assertions.Floor{Name: "of these, proxies of nodes with instances that our client has tunnels to", N: 2, Reason: "one on each of two nodes"}
 	return assertions.Check{
 		Name:     "tunnels that stood when their proxy was told to go",
 		Expected: "GOAWAY, and then close_notify, come on each before the proxy is gone",
-		Floors:   []assertions.Floor{replacedFloor, stood},
+		Floors:   []assertions.Floor{replacedFloor, serving, stood},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			total := 0
-			on := nodesOf(c)
+			on, nodes := nodesOf(c), served(c)
+			all = slices.DeleteFunc(all, func(r replaced) bool { return !nodes[r.node] })
+			tally.Count(serving, len(all))
 			for _, r := range all {
 				tally.Span(r.told, r.gone)
 				n := 0
@@ -227,7 +266,7 @@ func TunnelsAreTold() assertions.Check {
 						continue
 					}
 					n++
-					if lacks, _ := farewell(k, r.told, r.gone); lacks != "" {
+					if lacks, _ := farewell(k, r.beside, r.gone); lacks != "" {
 						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside(all, r.gone), k, lacks)
 					}
 				}

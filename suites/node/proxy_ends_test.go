@@ -111,3 +111,40 @@ func TestTunnelsAreTold(t *testing.T) {
 	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, fails)
 }
+
+// In a cluster the proxies are pods of a DaemonSet: what is replaced their own ends say. One that serves none of
+// those to whom our client has tunnels has none to tell.
+func TestReplacedInCluster(t *testing.T) {
+	const at = scene.D + time.Second
+	with := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkProxies, "workload": "DaemonSet/proxy"})
+			on := func(at time.Duration, kind timeline.EventKind, pod, node string, attrs map[string]string) {
+				s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: pod, Name: pod, Node: node, Attrs: attrs})
+			}
+			for _, node := range []string{"a", "b", "control"} {
+				old, next := "old-"+node, "next-"+node
+				on(time.Second, timeline.PodSeen, old, "", map[string]string{"owner": "DaemonSet/proxy"})
+				on(time.Second, timeline.PodContainer, old, node, map[string]string{"state": "running"})
+				on(at-2*time.Second, timeline.PodSeen, next, "", map[string]string{"owner": "DaemonSet/proxy"})
+				on(at-time.Second, timeline.PodContainer, next, node, map[string]string{"state": "waiting"})
+				on(at, timeline.PodDeletion, old, node, map[string]string{"grace": "20"})
+				on(at+50*time.Millisecond, timeline.ClusterEvent, old, node, map[string]string{"reason": "Killing"})
+				on(goneAt, timeline.ProcExit, old, node, nil)
+			}
+			// Two instances, one on each of two nodes.
+			for i, uid := range []string{scene.UID, scene.OtherUID} {
+				on(time.Second, timeline.PodSeen, uid, "", map[string]string{"owner": "ReplicaSet/echo-1"})
+				on(2*time.Second, timeline.PodReady, uid, []string{"a", "b"}[i], map[string]string{"ready": "true"})
+				standTo(s, uid, silent, 12, says...)
+			}
+		}
+	}
+	check := TunnelsAreTold()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		// The watch shows a deletion when the kubelet may have acted on it.
+		{Name: "told at once", Build: with(frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "told before any successor came", Build: with(frame(at-1500*time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "never", Build: with(), Want: spec.Fail},
+	})
+}

@@ -89,6 +89,8 @@ const (
 	ControlPlane Feature = "ControlPlane"
 	// RuntimeCalls: the stage is the container runtime, and knows of each call of a CNI plugin.
 	RuntimeCalls Feature = "RuntimeCalls"
+	// Knocks: the stage knocks at a workload's ports while its node's proxy is replaced, from within its network too.
+	Knocks Feature = "Knocks"
 )
 
 // Profile is a group of behaviours that one kind of system answers for: what a
