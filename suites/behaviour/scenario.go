@@ -66,6 +66,14 @@ func (s Scenario) recorded(b Behaviour, profile string) Behaviour {
 	return b
 }
 
+// Needs says whether one of its behaviours needs a feature.
+func (s Scenario) Needs(f spec.Feature) bool {
+	return slices.ContainsFunc(s.Behaviours, func(id string) bool {
+		b, _ := Find(id)
+		return slices.Contains(b.Needs, f)
+	})
+}
+
 // calibrates says whether the scenario is the control of a run under a fault ("": none): one
 // of another fault is a row of its matrix.
 func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control && s.Fault == fault }

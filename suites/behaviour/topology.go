@@ -141,6 +141,11 @@ var (
 		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
 	}
+	// Restreaming is Staying of an app that takes part in long streams: only the times of its proxies count.
+	Restreaming = Topology{
+		Role: system.NodeProxy, Replicas: 4, MinDrain: 2 * time.Second, Unready: 2 * time.Second,
+		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
 	// Leaving is an app whose pods their nodes' proxies serve, and some of which leave the mesh while they live.
 	// What passes then may take so long for its own end as the app's drain may.
 	Leaving = Topology{

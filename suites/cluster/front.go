@@ -29,10 +29,7 @@ import (
 // asksEach says whether each instance is asked for its health from outside, as a load balancer
 // does whose targets are pods.
 func (g *ground) asksEach() bool {
-	return g.system.Health.LB != nil && slices.ContainsFunc(g.scenario.Behaviours, func(id string) bool {
-		b, _ := behaviour.Find(id)
-		return slices.Contains(b.Needs, spec.LBHealth)
-	})
+	return g.system.Health.LB != nil && g.scenario.Needs(spec.LBHealth)
 }
 
 // balanced says whether traffic of the scenario goes through a balancer.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/scene"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
+
+func TestStreamsOutlast(t *testing.T) {
+	const deadline = 6 * time.Second
+	long := flow.To(flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: streamTakes}, "")
+	with := func(n int, set func(*timeline.Sample), nodes ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for _, node := range nodes {
+				replace(s, node, toldAt, goneAt)
+			}
+			for i := range n {
+				x := timeline.Sample{
+					Stream: long, ID: fmt.Sprint("long", i), Conn: uint64(i + 1), Nth: 1, Due: toldAt - time.Second, Start: toldAt - time.Second, Sent: toldAt - time.Second,
+					First: toldAt - 1, End: toldAt + time.Second, Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID,
+				}
+				if set != nil && i < 10 {
+					set(&x)
+				}
+				s.Add(x)
+			}
+		}
+	}
+	ended := func(at time.Duration, o timeline.Outcome) func(*timeline.Sample) {
+		return func(x *timeline.Sample) { x.End, x.Outcome, x.Phase = at, o, timeline.PhaseBody }
+	}
+	judge := func(tl *timeline.Timeline) spec.Finding {
+		c := assertions.NewCase(tl, scene.P)
+		c.Deadline = deadline
+		return StreamsOutlast().Run(c)
+	}
+	scene.Judge(t, judge, []scene.Row{
+		{Name: "all come to their end", Build: with(160, nil, "a", "b"), Want: spec.Pass},
+		{Name: "cut at the deadline", Build: with(160, ended(toldAt+deadline, timeline.Reset), "a", "b"), Want: spec.Pass},
+		{Name: "cut before it", Build: with(160, ended(toldAt+deadline/2, timeline.Reset), "a", "b"), Want: spec.Fail},
+		{Name: "cut at it as if they were whole", Build: with(160, ended(toldAt+deadline, timeline.Truncated), "a", "b"), Want: spec.Fail},
+		{Name: "cut behind the proxy's end", Build: with(160, ended(goneAt+4*time.Second, timeline.Reset), "a", "b"), Want: spec.Fail},
+		{Name: "too few", Build: with(100, nil, "a", "b"), Want: spec.Inconclusive},
+		{Name: "only one was replaced", Build: with(160, nil, "a"), Want: spec.Inconclusive},
+	})
+}
