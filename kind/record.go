@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -141,6 +142,22 @@ func recorded() ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Ours says whether a kubeconfig is that of a cluster that was made here, and stands.
+func Ours(kubeconfig string) (bool, error) {
+	at, err := filepath.Abs(kubeconfig)
+	if err != nil {
+		return false, err
+	}
+	names, err := recorded()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		r, err := load(name) // what can't be read names none
+		return err == nil && r.Kubeconfig == at
+	}), nil
 }
 
 // forget removes a cluster's kubeconfig and folder, and names what was there.

@@ -46,6 +46,12 @@ func TestRecord(t *testing.T) {
 		t.Errorf("recorded = %v, %v", names, err)
 	}
 
+	for path, want := range map[string]bool{elsewhere: true, filepath.Dir(elsewhere) + "/./kubeconfig": true, "kubeconfig": false} {
+		if is, err := Ours(path); err != nil || is != want {
+			t.Errorf("%s is ours: %v, %v", path, is, err)
+		}
+	}
+
 	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

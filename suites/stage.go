@@ -314,7 +314,7 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		cfg.Say("using the cluster %s that stands", cfg.Name)
 		// A run that was killed left its namespaces, and its agents hold ports of
 		// the nodes.
-		left, err := cluster.Cleanup(ctx, kubeconfig)
+		left, err := cluster.Cleanup(ctx, kubeconfig, shell{})
 		if err != nil {
 			return nil, err
 		}
@@ -363,6 +363,18 @@ type shell struct{}
 // Exec implements disrupt.NodeShell.
 func (shell) Exec(ctx context.Context, node string, argv ...string) (string, error) {
 	return docker.Output(ctx, append([]string{"exec", node}, argv...)...)
+}
+
+// CleanupIn removes what runs left in the cluster of a kubeconfig, which stays, and says what that was.
+func CleanupIn(ctx context.Context, kubeconfig string) ([]string, error) {
+	ours, err := kind.Ours(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if !ours {
+		return cluster.Cleanup(ctx, kubeconfig, nil)
+	}
+	return cluster.Cleanup(ctx, kubeconfig, shell{})
 }
 
 // kindConfig is the cluster that a run asks for.

@@ -14,7 +14,6 @@ import (
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
-	"github.com/lastcall-dev/lastcall/suites/cluster"
 	"github.com/lastcall-dev/lastcall/suites/host"
 )
 
@@ -23,7 +22,7 @@ func actions() cli.Actions {
 	return cli.Actions{
 		Execute: execute,
 		Rejudge: behaviour.Finish,
-		Cluster: cli.ClusterActions{Up: up, Down: down, Cleanup: cleanup, CleanupIn: cluster.Cleanup},
+		Cluster: cli.ClusterActions{Up: up, Down: down, Cleanup: cleanup, CleanupIn: suites.CleanupIn},
 	}
 }
 

@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,6 +52,9 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			items = append(items, object{"metadata": object{"name": "somebodys"}})
 		}
 		answer(http.StatusOK, object{"kind": "NamespaceList", "apiVersion": "v1", "items": items})
+	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes":
+		node := func(name string) object { return object{"metadata": object{"name": name}} }
+		answer(http.StatusOK, object{"kind": "NodeList", "apiVersion": "v1", "items": []object{node("node-1"), node("node-2")}})
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/pods"):
 		answer(http.StatusOK, object{"kind": "PodList", "apiVersion": "v1", "items": []object{}})
 	case r.Method == http.MethodDelete && strings.Count(r.URL.Path, "/") == strings.Count(namespaces, "/")+1:
@@ -81,12 +86,29 @@ users: [{name: u, user: {}}]
 	return path
 }
 
+// execs are the commands that nodes were given.
+type execs struct {
+	fails error
+
+	mu  sync.Mutex
+	all []string
+}
+
+// Exec implements disrupt.NodeShell.
+func (e *execs) Exec(_ context.Context, node string, argv ...string) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, node+": "+strings.Join(argv, " "))
+	return "", e.fails
+}
+
 // What runs left behind is removed and told of, and nothing else is touched.
 func TestCleanup(t *testing.T) {
 	api := &apiServer{left: []string{"lastcall-r1", "lastcall-r2"}}
 	server := httptest.NewServer(api)
 	defer server.Close()
-	got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL))
+	did := &execs{}
+	got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL), did)
 	if want := []string{"namespace lastcall-r1", "namespace lastcall-r2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
@@ -94,8 +116,16 @@ func TestCleanup(t *testing.T) {
 	if want := []string{"lastcall-r1", "lastcall-r2"}; !slices.Equal(api.deleted, want) || len(api.left) > 0 {
 		t.Errorf("deleted %v, want %v", api.deleted, want)
 	}
+	slices.Sort(did.all)
+	if want := []string{"node-1: rm -rf /var/lib/lastcall /run/lastcall", "node-2: rm -rf /var/lib/lastcall /run/lastcall"}; !slices.Equal(did.all, want) {
+		t.Errorf("did %q on the nodes, want %q", did.all, want)
+	}
+	did.fails = errors.New("no engine")
+	if _, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL), did); err == nil || !strings.Contains(err.Error(), "left on node node-2: no engine") {
+		t.Errorf("of a node that can't be asked: %v", err)
+	}
 	// A second time there is nothing.
-	if got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL)); err != nil || len(got) > 0 {
+	if got, err := Cleanup(t.Context(), kubeconfigOf(t, server.URL), nil); err != nil || len(got) > 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -108,7 +138,7 @@ func TestCleanupOfWhatCantBeSeen(t *testing.T) {
 		"kubeconfig":             filepath.Join(t.TempDir(), "missing"),
 		"the namespaces of runs": kubeconfigOf(t, server.URL),
 	} {
-		if got, err := Cleanup(t.Context(), kubeconfig); err == nil || !strings.Contains(err.Error(), says) || len(got) > 0 {
+		if got, err := Cleanup(t.Context(), kubeconfig, nil); err == nil || !strings.Contains(err.Error(), says) || len(got) > 0 {
 			t.Errorf("%s: %v, %v", says, got, err)
 		}
 	}

@@ -551,5 +551,9 @@ func (s *Stage) Detach() {
 // Close removes what the run put into the cluster.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	s.Detach()
-	return nil, errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
+	err := errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
+	if err == nil && s.cfg.Nodes != nil {
+		err = sweep(ctx, s.cfg.Nodes, s.nodes)
+	}
+	return nil, err
 }

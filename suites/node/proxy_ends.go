@@ -179,7 +179,7 @@ func NoneFailsMeanwhile() assertions.Check {
 					continue
 				default:
 					lost++
-					tally.Failed(c, s, max(s.Start, from), s.Stream.Target(), "%s", beside(all, s.End))
+					tally.Failed(c, s, s.End, s.Stream.Target(), "%s", beside(all, s.End))
 					continue
 				}
 				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {

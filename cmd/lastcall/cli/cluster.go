@@ -110,7 +110,8 @@ func newCleanup(do ClusterActions) *cobra.Command {
 running ones too, their networks, routes and rules; and the folders and the
 processes of runs on the host that were killed. A run on the host that lives keeps
 its own. With --kubeconfig, what they left in that cluster instead: the namespaces
-labelled lastcall.dev/run, and what was made for them outside of namespaces.`,
+labelled lastcall.dev/run, what was made for them outside of namespaces, and, on
+nodes that the suite made, the folders of their pods.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cleanup := do.Cleanup
