@@ -4,6 +4,7 @@
 package assertions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +58,10 @@ type Case struct {
 
 	marks marks
 }
+
+// ProxyDeadline is when, counted from its SIGTERM, a node proxy cuts what is left: an instance's own, where nobody
+// said another.
+func (c Case) ProxyDeadline() time.Duration { return cmp.Or(c.marks.proxiesCut, c.Deadline) }
 
 // RoleOf is the role of a pod or an instance, by its UID.
 func (c Case) RoleOf(uid string) Role { return c.marks.role(uid) }
@@ -120,7 +125,8 @@ const (
 	// that are ended have several. Attrs: deployment, container; role, where what is ended is
 	// neither a front nor an app; sidecar, the container of one that its vendor put beside it.
 	MarkSubject = "subject"
-	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name).
+	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name); timeout,
+	// after which, from its SIGTERM on, one of them cuts what is left (a Go duration).
 	MarkProxies = "proxies"
 )
 

@@ -4,17 +4,20 @@ package assertions
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
 // marks are what the runner says of whom a recording is about.
 type marks struct {
-	fronts   []mark            // MarkFront: of is the role
-	subjects []mark            // MarkSubject: of is the container
-	subject  Role              // MarkSubject: of what is no front
-	proxies  string            // MarkProxies: the owner of node proxies
-	owners   map[string]string // of pods, by UID, as far as the watch told them
+	fronts   []mark // MarkFront: of is the role
+	subjects []mark // MarkSubject: of is the container
+	subject  Role   // MarkSubject: of what is no front
+	proxies  string // MarkProxies: the owner of node proxies
+	// proxiesCut is when these cut what is left; 0: nobody said.
+	proxiesCut time.Duration
+	owners     map[string]string // of pods, by UID, as far as the watch told them
 }
 
 // mark is what is said of the pods of one Deployment; "": of all that are ended.
@@ -31,6 +34,9 @@ func marksOf(tl *timeline.Timeline) marks {
 			m.fronts = append(m.fronts, mark{e.Attrs["deployment"], cmp.Or(e.Attrs["role"], string(RoleGateway))})
 		case e.Attrs["what"] == MarkProxies:
 			m.proxies = e.Attrs["workload"]
+			if cut, err := time.ParseDuration(e.Attrs["timeout"]); err == nil {
+				m.proxiesCut = cut
+			}
 		case e.Attrs["what"] == MarkSubject:
 			m.subject = cmp.Or(Role(e.Attrs["role"]), m.subject)
 			m.subjects = append(m.subjects, mark{e.Attrs["deployment"], e.Attrs["container"]})

@@ -30,6 +30,7 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
 
 	// Every behaviour registers itself.
 	_ "github.com/lastcall-dev/lastcall/suites/all"
@@ -153,6 +154,13 @@ func (c Config) withDefaults() Config {
 	}
 	if c.System != nil {
 		c.System = complete(*c.System)
+		if c.System.Serves() {
+			reference, err := systems.Reference(system.NodeProxy)
+			if err != nil {
+				panic(err) // it is a part of this program
+			}
+			c.System = c.System.Serving(reference)
+		}
 		i := c.System.Implementation
 		c.Implementation = v1alpha1.Implementation{
 			Organization: i.Organization, Project: i.Project, URL: i.URL, Version: i.Version, Contact: i.Contact,

@@ -126,8 +126,8 @@ func reach(p load.Profile, d system.Drain) load.Profile {
 }
 
 // ownTimes says whether what is ended has the times of its system's file. The reference has those of
-// the behaviour, and so has the suite's app that a sidecar is put beside.
-func ownTimes(sys *system.System) bool { return !sys.Reference() && !sys.Patches() }
+// the behaviour, and so has the suite's app that a vendor's sidecar is put beside, or node proxy serves.
+func ownTimes(sys *system.System) bool { return !sys.Reference() && !sys.AppIsOurs() }
 
 func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile

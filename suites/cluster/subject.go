@@ -329,7 +329,9 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: about})
 	if g.byNodes() {
 		p := g.proxies()
-		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkProxies, "workload": string(p.Kind) + "/" + p.Name}})
+		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
+			"what": assertions.MarkProxies, "workload": string(p.Kind) + "/" + p.Name, "timeout": g.system.ProxyPlace(g.subject.placed).Timeout.String(),
+		}})
 	}
 	t := g.scenario.Topology
 	attrs := map[string]string{"minDrain": t.MinDrain.String(), "timeout": t.Deadline.String()}

@@ -224,8 +224,9 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind 
 	default:
 		return false
 	}
-	return c.Deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		return s.End >= r.told+c.Deadline-around && s.End <= r.gone+behind
+	deadline := c.ProxyDeadline()
+	return deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
+		return s.End >= r.told+deadline-around && s.End <= r.gone+behind
 	})
 }
 
