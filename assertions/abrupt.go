@@ -53,7 +53,7 @@ const StandInTakes = 2 * time.Second
 // that are kept.
 func StandInOp(op flow.Op) (longer flow.Op, short bool) {
 	switch op {
-	case flow.Get, flow.Mixed: // whose long ones are few
+	case flow.Get, flow.Mixed, flow.Drip: // whose long ones are few
 		return flow.Slow, true
 	case flow.Unary:
 		return flow.ServerStream, true

@@ -64,6 +64,10 @@ const (
 	// (timeline.Sample.Brief): each connection carries long and short ones at once, each of which
 	// is a sample of its own. Protocol is HTTP/2's, and Conns is Shared.
 	Mixed Op = "mixed"
+	// Drip is a POST of work.DripBytes for one request in DripEvery, each byte of which is a write of its own,
+	// and Slow of a second for the others, its neighbours, which are brief (timeline.Sample.Brief): many of
+	// these are over while one drips beside them. Protocol is HBONE, and Conns is Shared.
+	Drip Op = "drip"
 	// Abandoned is a POST whose body goes up in pieces as an Upload's, and whose client cuts the
 	// connection by an RST after Flow.Takes, in the middle of it: that is ok. Its backend never has it
 	// whole. Protocol is HTTP/1.1's, and Conns is New.
@@ -93,6 +97,9 @@ const (
 // LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
 // its two connections in turn, and each is to have some.
 const LongEvery = 5
+
+// DripEvery is how many requests of Drip there are for one that drips: at 10 a second one in 15 s. It is odd, as LongEvery is.
+const DripEvery = 151
 
 // row is all that is known of an operation, beside how it is spoken (load/probe) and answered.
 type row struct {
@@ -144,6 +151,7 @@ var rows = []row{
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
 	{Abandoned, []Protocol{HTTP1, BackendTLS}, newConns, operation{takes: true, long: true}, "uploads that the client cuts in the middle, after as long as the name says"},
 	{Mixed, many, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
+	{Drip, []Protocol{HBONE}, onShared, operation{takes: true}, "replies of a second, and among them an upload that takes as long as the name says, each byte of which is a write of its own"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},
 	{Hear, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream whose server ends its half at once, and hears what the client sends for as long as the name says"},
 	{Mute, append(slices.Clone(overH1), HBONE), newConns, operation{takes: true, page: true, holds: true}, "connections on which the client says nothing for as long as the name says, not even in TLS"},

@@ -33,6 +33,7 @@ type form struct {
 	method string
 	bytes  int64         // of the body: the answer's, or the upload's; of a call messages
 	paced  time.Duration // of an upload's pieces
+	drips  bool          // each byte of an upload is a write of its own
 	head   string        // the HTTP/1.1 request without its ID
 	awaits bool          // the body waits for 100 Continue
 	page   *load.Page    // nil: who answers speaks the words of load/work
@@ -90,6 +91,17 @@ func askPost(f *form, p load.Profile) {
 func askUpload(f *form, p load.Profile) {
 	f.method, f.bytes, f.paced, f.awaits = http.MethodPost, work.SlowBytes, p.Takes, p.Op == flow.Continue
 	f.job(work.Job{Takes: p.Takes})
+}
+
+func askDrip(f *form, p load.Profile) {
+	askUpload(f, p)
+	f.bytes, f.drips = work.DripBytes, true
+}
+
+// askNeighbour asks for what is to be there beside another, for a while.
+func askNeighbour(f *form, _ load.Profile) {
+	f.bytes = work.SlowBytes
+	f.job(work.Job{Bytes: f.bytes, Takes: work.NeighbourTakes})
 }
 
 func askAheadPost(f *form, p load.Profile) {

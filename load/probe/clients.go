@@ -59,6 +59,7 @@ var clients = map[flow.Op]client{
 	flow.AheadPost:    {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2, other: &client{ask: askAheadPost, read: readReceipt}},
 	flow.Abandoned:    {ask: askAbandoned, try: (*h1).abandoned},
 	flow.Mixed:        {ask: askSlow, read: readBody, other: &client{ask: askShort, read: readBody}, every: flow.LongEvery},
+	flow.Drip:         {ask: askDrip, read: readReceipt, try: (*h1).upload, other: &client{ask: askNeighbour, read: readBody}, every: flow.DripEvery},
 	flow.Talk:         {ask: askBytes(work.SlowBytes), open: newTalk, talk: (*talk).echoed},
 	flow.Hear:         {ask: askBytes(work.SlowBytes), open: newTalk, talk: (*talk).heard},
 	flow.Mute:         {open: newMute},

@@ -117,7 +117,7 @@ func (c *h1) try(ctx context.Context, a *attempt) fate {
 		a.fail(outcome(err), err)
 		return drop
 	}
-	if try := a.stream.client.try; try != nil {
+	if try := a.stream.client.try; try != nil && !a.Brief { // which is a GET
 		return try(c, ctx, a)
 	}
 	w := &stamped{w: c.nc}
@@ -198,7 +198,11 @@ func (c *h1) send(ctx context.Context, a *attempt, w io.Writer, goOn <-chan stru
 
 // body sends what comes behind the header.
 func (c *h1) body(ctx context.Context, a *attempt, w io.Writer) error {
-	_, err := work.Send(ctx, w, a.ID, a.form().bytes, a.form().paced)
+	send := work.Send
+	if a.form().drips {
+		send = work.Drip
+	}
+	_, err := send(ctx, w, a.ID, a.form().bytes, a.form().paced)
 	return err
 }
 

@@ -16,11 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/frames"
 	"github.com/lastcall-dev/lastcall/fixtures/hbone"
 	"github.com/lastcall-dev/lastcall/fixtures/pki"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/load/work"
 )
 
 // spiffe are the identities of a mesh with two workloads.
@@ -63,7 +67,8 @@ var meshes sync.Map
 type mesh struct {
 	spiffe
 	addr, app string
-	opened    atomic.Int64 // tunnels
+	opened    atomic.Int64               // tunnels
+	data      atomic.Pointer[dataFrames] // of the last of them
 
 	mu      sync.Mutex
 	servers []*hbone.Server
@@ -89,7 +94,9 @@ func newMesh(t testing.TB, h http.HandlerFunc) *mesh {
 			return
 		}
 		m.opened.Add(1)
-		s := hbone.NewServer(conn, hbone.Settings{Settle: time.Millisecond}, connect)
+		data := &dataFrames{Conn: conn, in: frames.Splitter{Skip: len(http2.ClientPreface)}, sizes: map[uint32]int{}}
+		m.data.Store(data)
+		s := hbone.NewServer(data, hbone.Settings{Settle: time.Millisecond}, connect)
 		m.mu.Lock()
 		m.servers = append(m.servers, s)
 		m.mu.Unlock()
@@ -103,6 +110,27 @@ func newMesh(t testing.TB, h http.HandlerFunc) *mesh {
 		}
 	})
 	return m
+}
+
+// dataFrames is a tunnel's connection that counts the frames of DATA which come, by their sizes.
+type dataFrames struct {
+	*tls.Conn
+	mu    sync.Mutex
+	in    frames.Splitter
+	sizes map[uint32]int
+}
+
+// Read implements net.Conn.
+func (d *dataFrames) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.in.Split(p[:n], func(f frames.Frame) {
+		if f.Type == http2.FrameData {
+			d.sizes[f.Length]++
+		}
+	})
+	return n, err
 }
 
 // connect answers a CONNECT.
@@ -204,6 +232,30 @@ func TestTunnelsEndWithTheirStreams(t *testing.T) {
 				t.Errorf("%q, want %q", r.told(1), last)
 			}
 		})
+	}
+}
+
+// Each byte that drips is a frame of its own, and its neighbours are GETs in the same tunnel.
+func TestTunnelsDrip(t *testing.T) {
+	m := newMesh(t, backend)
+	st, r := idleStream(t, m.stream(load.Profile{Flow: flow.Flow{Conns: flow.Shared, Op: flow.Drip, Takes: 500 * time.Millisecond}}), 2)
+	st.keeper.(*shared).open = sharedConns - 1 // one is enough
+	for i := range int64(2) {
+		st.attempt(timeline.Monotonic(), i)
+	}
+	all := r.all()
+	for i, s := range all {
+		long := i == 0
+		want{timeline.OK, timeline.PhaseDone, 200, map[bool]int64{true: work.DripBytes, false: work.SlowBytes}[long], false}.check(t, s)
+		if s.Conn != 1 || s.Brief == long {
+			t.Errorf("%+v", s)
+		}
+	}
+	data := m.data.Load()
+	data.mu.Lock()
+	defer data.mu.Unlock()
+	if n := data.sizes[1]; n != work.DripBytes {
+		t.Errorf("%d frames of a byte: %v", n, data.sizes)
 	}
 }
 

@@ -72,6 +72,13 @@ const (
 	maxGaps    = 20
 )
 
+// DripBytes are those of an upload each byte of which is a write of its own, and NeighbourTakes is how long what is
+// asked for beside it takes.
+const (
+	DripBytes      = 100_000
+	NeighbourTakes = time.Second
+)
+
 // MaxBytes and MaxTakes bound what a request may ask of a server.
 const (
 	MaxBytes = 64 << 20
@@ -160,12 +167,33 @@ func Sum(id string, n int64) string {
 // after takes, PieceEvery or more apart, and flushes each where w can
 // (Flush()). It returns how many bytes w took, and w's error or ctx's.
 func Send(ctx context.Context, w io.Writer, id string, n int64, takes time.Duration) (int64, error) {
-	body := Body(id, n)
 	gaps := int64(takes / PieceEvery)
 	if takes > 0 && gaps == 0 {
 		gaps = 1
 	}
-	gaps = min(gaps, maxGaps, max(n-1, 0))
+	return sendPieces(ctx, w, Body(id, n), n, takes, min(gaps, maxGaps, max(n-1, 0)))
+}
+
+// Drip is Send with a write for each byte. They come in bursts, PieceEvery apart: what counts small writes may count
+// those that its own reader has not taken yet.
+func Drip(ctx context.Context, w io.Writer, id string, n int64, takes time.Duration) (int64, error) {
+	return sendPieces(ctx, single{w}, Body(id, n), n, takes, min(int64(takes/PieceEvery), max(n-1, 0)))
+}
+
+// single writes each byte by itself.
+type single struct{ w io.Writer }
+
+func (s single) Write(p []byte) (int, error) {
+	for i := range p {
+		if n, err := s.w.Write(p[i : i+1]); err != nil {
+			return i + n, err
+		}
+	}
+	return len(p), nil
+}
+
+// sendPieces writes n bytes of a body in pieces with so many gaps between them.
+func sendPieces(ctx context.Context, w io.Writer, body io.Reader, n int64, takes time.Duration, gaps int64) (int64, error) {
 	start := time.Now()
 	var sent int64
 	for i := int64(0); i <= gaps; i++ {

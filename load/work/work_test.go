@@ -125,6 +125,30 @@ func TestSendStops(t *testing.T) {
 	}
 }
 
+// written are the sizes of writes, by how often they came.
+type written map[int]int
+
+func (w written) Write(p []byte) (int, error) {
+	w[len(p)]++
+	return len(p), nil
+}
+
+// Each byte is a write of its own, and they take their time.
+func TestDrip(t *testing.T) {
+	w := written{}
+	start := time.Now()
+	n, err := Drip(t.Context(), w, "x", 1000, 2*PieceEvery)
+	if took := time.Since(start); n != 1000 || err != nil || took < 2*PieceEvery {
+		t.Errorf("Drip = %d, %v, in %v", n, err, took)
+	}
+	if len(w) != 1 || w[1] != 1000 {
+		t.Errorf("writes by their sizes: %v", w)
+	}
+	if n, err := Drip(t.Context(), broken{}, "x", 10, 0); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Drip to a broken writer = %d, %v", n, err)
+	}
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -244,6 +244,8 @@ const (
 	costReused = 0.0008
 	costSlow   = 0.0016
 	costIdle   = 0.06
+	// costDrip is for 5,000 writes a second on average, each of which is a frame and a record of TLS.
+	costDrip = 0.12
 )
 
 // cost is about how much CPU a scenario takes on both sides, in cores: what
@@ -259,6 +261,8 @@ func cost(t Topology, traffic []load.Profile, pressure float64) float64 {
 			rate *= 2
 		}
 		switch {
+		case p.Op == flow.Drip:
+			sum += rate*costSlow + costDrip
 		case p.Takes > 0:
 			sum += rate * costSlow
 		case p.Conns == flow.New && p.Op != flow.Lookup: // which is a datagram each way

@@ -38,8 +38,8 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 	if calls := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Outbound }); calls && !ours {
 		return behaviour.Because(spec.Uncarried, "its app writes down what becomes of what it sends out, where only a node of the suite's own keeps it: elsewhere that would go out by the way that is judged: use --stage kind")
 	}
-	if slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.ToPeer() }) {
-		return behaviour.Because(spec.Uncarried, "its pods dial peers of the suite's own that misbehave, which stand on a host only: use --stage host")
+	if b.Disrupt.Kind == disrupt.Peers {
+		return behaviour.Because(spec.Uncarried, "its pods have to do with peers of the suite's own that misbehave, which stand on a host only: use --stage host")
 	}
 	for _, need := range b.Needs {
 		if why := hostOnly[need]; why != "" {

@@ -477,6 +477,9 @@ func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
+		if p.Op == flow.Drip && m.scenario.Disrupt.Kind == disrupt.Peers {
+			continue // it is what misbehaves: misbehave
+		}
 		if p.Path.Dialled() {
 			for nth, i := range m.fleet.Instances() {
 				if m.scenario.Topology.Carries(nth, p) {
@@ -485,21 +488,11 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 			}
 			continue
 		}
-		name := behaviour.PortOf(p.Protocol)
-		number, ok := m.subject.Ports[name]
-		if !ok {
-			return nil, nil, fmt.Errorf("%s has no port %s", m.subject.Metadata.Name, name)
+		some, err := m.streams(p)
+		if err != nil {
+			return nil, nil, err
 		}
-		if p.Path == flow.Service {
-			all = append(all, m.stream(p, "", m.services[echoName], number))
-			continue
-		}
-		for nth, i := range m.fleet.Instances() {
-			if !m.scenario.Topology.Carries(nth, p) {
-				continue
-			}
-			all = append(all, m.stream(p, i.UID(), i.Backend().Address, number))
-		}
+		all = append(all, some...)
 	}
 	for _, s := range all {
 		names = append(names, s.Name)
@@ -512,6 +505,24 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 		return nil, nil, err
 	}
 	return names, []string{host.Node(m.clientNode())}, m.startPressure(ctx)
+}
+
+// streams are those of a flow of the clients'.
+func (m *meshed) streams(p load.Profile) (out []load.Stream, err error) {
+	name := behaviour.PortOf(p.Protocol)
+	number, ok := m.subject.Ports[name]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s has no port %s", m.subject.Metadata.Name, name)
+	case p.Path == flow.Service:
+		return []load.Stream{m.stream(p, "", m.services[echoName], number)}, nil
+	}
+	for nth, i := range m.fleet.Instances() {
+		if m.scenario.Topology.Carries(nth, p) {
+			out = append(out, m.stream(p, i.UID(), i.Backend().Address, number))
+		}
+	}
+	return out, nil
 }
 
 func (m *meshed) startPressure(ctx context.Context) error {

@@ -116,10 +116,22 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place, on int) (host.Besid
 	}, nil
 }
 
-// misbehave has the peers of the suite's own do so.
+// misbehave has the peers of the suite's own do so, the clients among them.
 func (m *meshed) misbehave(ctx context.Context) error {
 	if err := m.done(ctx, m.beginPeers); err != nil {
 		return err
+	}
+	for _, p := range m.scenario.Traffic {
+		if p.Op != flow.Drip {
+			continue
+		}
+		all, err := m.streams(p)
+		if err != nil {
+			return err
+		}
+		if err := m.probe.Start(ctx, all...); err != nil {
+			return err
+		}
 	}
 	return disrupt.Pause(ctx, m.scenario.Disrupt.For)
 }
