@@ -304,6 +304,12 @@ const (
 	MeshJoined  EventKind = "mesh.joined"
 	MeshJoining EventKind = "mesh.joining"
 
+	// AddressReused: a pod of another workload, the Subject, is ready at the address of one that is gone, of which discovery has
+	// not heard yet. Attrs: address (an IP), of (the UID of the one that is gone).
+	AddressReused EventKind = "address.reused"
+	// AddressListed: discovery has been told that it is the Subject's, and that the other one is gone.
+	AddressListed EventKind = "address.listed"
+
 	// Listed: what a mesh's discovery is to know has changed. Name is a pod's. Attrs: is
 	// (ListedThere, ListedGone). A pod is told to be gone before it is taken away.
 	Listed EventKind = "mesh.listed"

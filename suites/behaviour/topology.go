@@ -228,6 +228,8 @@ var (
 	RuntimeCalls = disrupt.Disruption{Kind: disrupt.RuntimeCalls}
 	// Unenrol takes pods out of the mesh whose apps live on.
 	Unenrol = disrupt.Disruption{Kind: disrupt.Unenrol}
+	// ReuseAddress gives the address of a pod that is gone to another workload's.
+	ReuseAddress = disrupt.Disruption{Kind: disrupt.ReuseAddress}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

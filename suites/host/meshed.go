@@ -68,6 +68,9 @@ type meshed struct {
 	callers   []*host.Instance          // those that were told to begin what they send out
 	peers     map[flow.Path]*host.Fleet // of the suite's own, that the callers dial
 
+	made      host.Config   // what the instances are made of
+	newcomers []*host.Fleet // at the addresses of instances that are gone
+
 	dir   string      // the folder of the nodes
 	logs  string      // the folder for what the processes write
 	nodes []*nodeSide // where pods are served by their nodes' proxies
@@ -114,6 +117,7 @@ func (m *meshed) open(ctx context.Context) error {
 	if cfg.Place.Calls, err = m.openPeer(ctx, cfg); err != nil {
 		return err
 	}
+	m.made = cfg
 	m.fleet, err = host.Open(ctx, m.own(cfg))
 	if err := m.theirs(err); err != nil {
 		return err
@@ -549,6 +553,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.done(ctx, m.callPlugin)
 	case disrupt.Unenrol:
 		return m.done(ctx, m.unenrol)
+	case disrupt.ReuseAddress:
+		return m.done(ctx, m.reuseAddresses)
 	default:
 		return m.ground.Disrupt(ctx)
 	}
@@ -580,7 +586,7 @@ func (m *meshed) Close(ctx context.Context) error {
 	for _, pod := range []*host.Pod{m.pod, m.subscriber} {
 		errs = append(errs, pod.Close())
 	}
-	errs = append(errs, m.closePeers(ctx), m.ground.Close(ctx), m.closeNodes())
+	errs = append(errs, m.closePeers(ctx), m.closeNewcomers(ctx), m.ground.Close(ctx), m.closeNodes())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {
