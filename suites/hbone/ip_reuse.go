@@ -3,6 +3,7 @@
 package hbone
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -77,6 +78,10 @@ func GetsOnlyItsOwn() assertions.Check {
 			var y assertions.Tally
 			all := newcomersIn(c)
 			y.Count(came, len(all))
+			called := map[string]string{} // the pods, by their UIDs
+			for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
+				called[e.Subject] = e.Name
+			}
 			asked := map[string]timeline.Sample{} // by the requests' IDs
 			for _, s := range c.Timeline.Samples {
 				asked[s.ID] = s
@@ -97,8 +102,8 @@ func GetsOnlyItsOwn() assertions.Check {
 					case to == n.uid:
 						had++
 					default:
-						y.Against(e.At, n.name, e.ID, "%s, %s after it came to %s, where %s had been, received a request that was for %s: %s, %s",
-							n.name, (e.At - n.at).Round(time.Millisecond), n.address, n.old, whom(to), s.Stream.Kind(), s.Outcome)
+						y.Against(e.At, n.name, e.ID, "%s: %s, at %s where %s had been, received a request that was for %s: %s: %s",
+							n.clock(e.At), n.name, n.address, whom(called, n.old), whom(called, to), s.Stream.Kind(), s.Outcome)
 					}
 				}
 				for _, s := range c.Timeline.Samples {
@@ -122,12 +127,20 @@ func GetsOnlyItsOwn() assertions.Check {
 	}
 }
 
+// clock says when something was on the clock of a newcomer.
+func (n newcomer) clock(at time.Duration) string {
+	if at < n.at {
+		return fmt.Sprintf("%s before it was ready", (n.at - at).Round(time.Millisecond))
+	}
+	return "ready + " + (at - n.at).Round(time.Millisecond).String()
+}
+
 // whom says for whom a request was, by its stream's target.
-func whom(target string) string {
+func whom(called map[string]string, target string) string {
 	if target == "" {
 		return "the Service"
 	}
-	return target
+	return cmp.Or(called[target], target)
 }
 
 // stoodTo counts the tunnels of our own client's to the pod whose address a newcomer has, that carried something before.
