@@ -274,6 +274,10 @@ const (
 	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
 	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked.
 	CNIDel EventKind = "cni.del"
+	// CNIAdd: the pod's runtime has called the plugins of its network for its begin (ADD): nothing runs in it
+	// before that has succeeded. Attrs: took (a Go duration), error where they say that they failed, redirects
+	// (true, false: the pod's connections go to its node's proxy), and held: who waits for them then, as CNIDel has it.
+	CNIAdd EventKind = "cni.add"
 	// CNICall: the stage, as a container runtime, has called a plugin by libcni, for a pod that it made for
 	// that (Name; none where the call has no pod). Attrs: command (ADD...), version (the list's), took (a Go
 	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
@@ -285,8 +289,15 @@ const (
 	NetGone EventKind = "net.gone"
 
 	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
-	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyGone: its process is).
+	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyKilled: by SIGKILL; NodeProxyGone: its process is).
 	NodeProxy EventKind = "node.proxy"
+	// NodeAgent: what becomes of a node's agent, the Subject. Attrs: is (NodeAgentKilled: by SIGKILL;
+	// NodeAgentStarts: the process of another one).
+	NodeAgent EventKind = "node.agent"
+	// NodeHolds: what a node has of a pod, the Subject, whose network was taken away. Attrs: held (sockets in
+	// that, as CNIDel has it), keeps (names of the node's agent and proxies that have it open), and named (true,
+	// false: the agent names the pod to a proxy that asks for all).
+	NodeHolds EventKind = "node.holds"
 	// Knocks: so many connections to a port of a workload's, the Subject, were answered since the last of these, and
 	// KnockFailed: one was not. Attrs: port, n, longest (the longest that one of them took, a Go duration); why, took.
 	Knocks      EventKind = "node.knocks"
@@ -445,7 +456,14 @@ const (
 	NodeProxyStarts = "starts"
 	NodeProxyServes = "serves"
 	NodeProxyTold   = "told"
+	NodeProxyKilled = "killed"
 	NodeProxyGone   = "gone"
+)
+
+// What became of a node's agent (NodeAgent).
+const (
+	NodeAgentKilled = "killed"
+	NodeAgentStarts = "starts"
 )
 
 // What became of a pod (Listed), and of a stream (Subscribed).

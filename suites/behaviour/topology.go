@@ -230,6 +230,8 @@ var (
 	Unenrol = disrupt.Disruption{Kind: disrupt.Unenrol}
 	// ReuseAddress gives the address of a pod that is gone to another workload's.
 	ReuseAddress = disrupt.Disruption{Kind: disrupt.ReuseAddress}
+	// CrashNode kills a node's proxy, and then its agent.
+	CrashNode = disrupt.Disruption{Kind: disrupt.CrashNode}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -75,6 +76,8 @@ type meshed struct {
 	logs  string      // the folder for what the processes write
 	nodes []*nodeSide // where pods are served by their nodes' proxies
 
+	crashing atomic.Bool // a node's proxy or its agent has been killed
+
 	subscriber *host.Pod // of discovery; nil: nobody is asked
 	pod        *host.Pod // the clients'
 	running    *host.Container
@@ -106,7 +109,7 @@ func (m *meshed) open(ctx context.Context) error {
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
-	if t.Late > 0 || m.unenrols() { // what an app sends out while nobody carries it
+	if t.Late > 0 || m.unenrols() || m.crashes() { // what an app sends out while nobody carries it
 		if err := m.watchWire(); err != nil {
 			return err
 		}
@@ -219,7 +222,11 @@ func (m *meshed) join(on int, name, uid, ip string, template corev1.PodTemplateS
 		return host.Beside{}, err
 	}
 	if n := m.nodeOf(pod); n != nil {
-		return n.furnish(pod)
+		b, err := n.furnish(pod)
+		if m.crashes() {
+			b.Attachment = toldAdd{b.Attachment, m, pod}
+		}
+		return b, err
 	}
 	return m.bench.beside(pod)
 }
@@ -361,6 +368,7 @@ func (m *meshed) event(e timeline.Event) {
 			m.lost("discovery's folder", err)
 		}
 	}
+	m.callOut(e)
 	m.ground.event(e)
 }
 
@@ -555,6 +563,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.done(ctx, m.unenrol)
 	case disrupt.ReuseAddress:
 		return m.done(ctx, m.reuseAddresses)
+	case disrupt.CrashNode:
+		return m.done(ctx, m.crashNode)
 	default:
 		return m.ground.Disrupt(ctx)
 	}

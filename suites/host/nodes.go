@@ -68,6 +68,12 @@ type nodeProxy struct {
 
 func (n *nodeSide) in(name string) string { return filepath.Join(n.dir, name) }
 
+// zds is the socket of its agent for proxies.
+func (n *nodeSide) zds() string { return n.in("zds.sock") }
+
+// last is its proxy that serves.
+func (n *nodeSide) last() *nodeProxy { return n.proxies[len(n.proxies)-1] }
+
 // byNodes says whether the recording's pods are served by their nodes' proxies.
 func (m *meshed) byNodes() bool { return m.subject.Stands().Role == system.NodeProxy }
 
@@ -76,7 +82,12 @@ func (m *meshed) spread() func(nth int) int {
 	if !m.byNodes() {
 		return nil
 	}
-	return func(nth int) int { return nth % bench.Nodes }
+	return func(nth int) int {
+		if m.crashes() && nth >= m.scenario.Topology.Replicas {
+			return crashed
+		}
+		return nth % bench.Nodes
+	}
 }
 
 // clientNode is the node of the clients: the last one, so that some of whom they call are on another.
@@ -105,7 +116,7 @@ func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
 // openNode puts an agent and a proxy up: those of the nth node of the network, under a name of its own. A socket's
 // path is 107 bytes at most, of which dir may take no more than a recording's folder and a node's name.
 func (m *meshed) openNode(ctx context.Context, nth int, name, dir string) (*nodeSide, error) {
-	n := &nodeSide{name: name, nth: nth, dir: dir, ends: make(chan struct{})}
+	n := &nodeSide{name: name, nth: nth, dir: dir}
 	m.nodes = append(m.nodes, n) // which are closed whatever comes of this
 	if err := m.startNode(ctx, n); err != nil {
 		return nil, fmt.Errorf("node %s: %w", name, err)
@@ -130,35 +141,55 @@ func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
 	if n.agent, err = host.OpenPod(m.bench.network, n.nth, name, n.in(name), m.logs); err != nil {
 		return err
 	}
+	if err := m.startAgent(n); err != nil {
+		return err
+	}
+	return m.startProxy(ctx, n)
+}
+
+// startAgent starts a node's agent, where there is none or the last one has ended.
+func (m *meshed) startAgent(n *nodeSide) (err error) {
+	ends := make(chan struct{})
+	n.ends = ends
 	n.running, err = n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
-		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.in("zds.sock"), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
+		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.zds(), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
 		"--leave-within="+m.scenario.Topology.Deadline.String(), "--fault="+string(m.faultOf(m.subject.System)))})
 	if err != nil {
 		return err
 	}
-	m.tasks.Go(func() { m.watchAgent(n) })
-	return m.startProxy(ctx, n)
+	running := n.running
+	m.agent(n, timeline.NodeAgentStarts)
+	m.tasks.Go(func() { m.watchAgent(n.name, running, ends) })
+	return nil
+}
+
+// agent tells what becomes of a node's agent.
+func (m *meshed) agent(n *nodeSide, is string) {
+	if m.ctx.Err() == nil {
+		name := agentName + "-" + n.name
+		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.NodeAgent, Subject: name, Name: name, Node: n.name, Attrs: map[string]string{"is": is}})
+	}
 }
 
 // chain is what a node's runtime is made of.
 func (m *meshed) chain(n *nodeSide) chain.Config {
 	return chain.Config{
 		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents"),
-		Fault: m.faultOf(m.subject.System),
+		AddWithin: m.addWithin(), Fault: m.faultOf(m.subject.System),
 	}
 }
 
 // watchAgent tells of the end of a node's agent, unless it is the suite that ends it.
-func (m *meshed) watchAgent(n *nodeSide) {
+func (m *meshed) watchAgent(of string, running *host.Container, ends <-chan struct{}) {
 	select {
-	case <-n.running.Done():
+	case <-running.Done():
 	case <-m.ctx.Done():
 		return
 	}
 	select {
-	case <-n.ends:
+	case <-ends:
 	default:
-		m.lost("agent of "+n.name, n.running.Ended())
+		m.lost("agent of "+of, running.Ended())
 	}
 }
 
@@ -180,7 +211,7 @@ func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
 	settings := nodeproxy.Settings{Deadline: system.Duration(m.scenario.Topology.Deadline), Fault: m.faultOf(m.subject.System)}
 	p.running, err = p.pod.Run(proxyName, system.Process{
 		Command: append(slices.Clone(m.bench.command), "node-proxy",
-			"--settings="+settings.String(), "--zds="+n.in("zds.sock"), "--controller="+m.bench.controllers(), "--server-name="+controller.ServerName(meshNamespace),
+			"--settings="+settings.String(), "--zds="+n.zds(), "--controller="+m.bench.controllers(), "--server-name="+controller.ServerName(meshNamespace),
 			"--token=token", "--node="+n.name, "--pod-name="+p.name, "--namespace="+meshNamespace),
 		Env:   append(slices.Clone(nodeEnv), "LASTCALL_ROOTS="+string(m.bench.ca.PEM())),
 		Files: map[string]string{"token": token},
@@ -232,7 +263,7 @@ func (m *meshed) proxy(n *nodeSide, p *nodeProxy, is string) {
 func (m *meshed) replaceProxies(ctx context.Context) error {
 	var old []*nodeProxy
 	for _, n := range m.nodes {
-		last := n.proxies[len(n.proxies)-1]
+		last := n.last()
 		knocks := func() error { return nil }
 		var err error
 		if m.scenario.Needs(spec.Knocks) {

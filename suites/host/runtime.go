@@ -322,7 +322,7 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 	if err := r.whileReplaced(ctx, replaced, stopped[0]); err != nil {
 		return err
 	}
-	proxy := r.node.proxies[len(r.node.proxies)-1]
+	proxy := r.node.last()
 	if err := proxy.running.Stop(); err != nil {
 		return err
 	}
@@ -377,7 +377,7 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods []*calledPod, fro
 	}
 	defer carried.Close()
 	r.proxy = timeline.CNIReplaced
-	old := r.node.proxies[len(r.node.proxies)-1]
+	old := r.node.last()
 	var all sync.WaitGroup
 	all.Go(func() {
 		for _, p := range pods {
