@@ -275,7 +275,7 @@ const (
 	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked.
 	CNIDel EventKind = "cni.del"
 	// CNIAdd: the pod's runtime has called the plugins of its network for its begin (ADD): nothing runs in it
-	// before that has succeeded. Attrs: took (a Go duration), error where they say that they failed, redirects
+	// before that has succeeded. Attrs: ips (its addresses), took (a Go duration), error where they say that they failed, redirects
 	// (true, false: the pod's connections go to its node's proxy), and held: who waits for them then, as CNIDel has it.
 	CNIAdd EventKind = "cni.add"
 	// CNICall: the stage, as a container runtime, has called a plugin by libcni, for a pod that it made for

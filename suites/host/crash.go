@@ -291,6 +291,11 @@ func (a toldAdd) tell(p *bench.Pod, begun time.Duration, failed error) {
 		Subject: string(a.pod.UID), Name: a.pod.Name, Node: a.pod.Spec.NodeName, Attrs: map[string]string{},
 	}
 	e.Attrs["took"] = (e.At - begun).String()
+	var ips []string
+	for _, ip := range p.Addrs() {
+		ips = append(ips, ip.String())
+	}
+	e.Attrs["ips"] = strings.Join(ips, " ")
 	if failed != nil {
 		e.Attrs["error"] = failed.Error()
 	}

@@ -78,15 +78,15 @@ var awayFloor = assertions.Floor{Name: "node proxies and agents that were killed
 // during says whether an instant is one at which it was away.
 func (a away) during(at time.Duration) bool { return at >= a.killed && at < a.started }
 
-// when says where an instant is on its way.
+// when says where an instant is on its way. An agent says nothing when it serves.
 func (a away) when(at time.Duration) string {
-	for _, step := range []struct {
-		what string
-		at   time.Duration
-	}{{"the next one said that it serves", a.back}, {"the next one was started", a.started}, {"the SIGKILL", a.killed}} {
-		if at >= step.at {
-			return short(at-step.at) + " after " + step.what
-		}
+	switch {
+	case at >= a.back && a.back > a.started:
+		return short(at-a.back) + " after the next one said that it serves"
+	case at >= a.started:
+		return short(at-a.started) + " after the next one was started"
+	case at >= a.killed:
+		return short(at-a.killed) + " after the SIGKILL"
 	}
 	return short(a.killed-at) + " before the SIGKILL"
 }

@@ -42,8 +42,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 // newcomer is a pod whose network was first to begin while its node's proxy or agent was away.
 type newcomer struct {
-	uid, name, ip string
-	adds          []timeline.Event // timeline.CNIAdd
+	uid, name string
+	ips       []string
+	adds      []timeline.Event // timeline.CNIAdd
 }
 
 // taken is the ADD that succeeded.
@@ -58,10 +59,6 @@ func (n newcomer) taken() (timeline.Event, bool) {
 // newcomers are those of a time at which somebody was away.
 func newcomers(c assertions.Case, a away) []newcomer {
 	var out []newcomer
-	ips := map[string]string{}
-	for _, e := range c.Timeline.EventsOf(timeline.PodSeen, "") {
-		ips[e.Subject] = e.Attrs["ip"]
-	}
 	for _, e := range c.Timeline.EventsOf(timeline.CNIAdd, "") {
 		if i := slices.IndexFunc(out, func(n newcomer) bool { return n.uid == e.Subject }); i >= 0 {
 			out[i].adds = append(out[i].adds, e)
@@ -69,7 +66,7 @@ func newcomers(c assertions.Case, a away) []newcomer {
 		}
 		took, err := time.ParseDuration(e.Attrs["took"])
 		if e.Node == a.node && err == nil && a.during(e.At-took) {
-			out = append(out, newcomer{uid: e.Subject, name: e.Name, ip: ips[e.Subject], adds: []timeline.Event{e}})
+			out = append(out, newcomer{uid: e.Subject, name: e.Name, ips: strings.Fields(e.Attrs["ips"]), adds: []timeline.Event{e}})
 		}
 	}
 	return out
@@ -191,7 +188,7 @@ func NewcomersAreMeshed() assertions.Check {
 					}
 					for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 						from, to := e.Attrs["from"], e.Attrs["to"]
-						if e.Attrs["what"] != timeline.WireDialled || !at(from, n.ip) && !at(to, n.ip) {
+						if e.Attrs["what"] != timeline.WireDialled || !slices.ContainsFunc(n.ips, func(ip string) bool { return at(from, ip) || at(to, ip) }) {
 							continue
 						}
 						if tunnelled(to) {

@@ -16,7 +16,7 @@ const listening = "listening@[::]:15001 listening@[::]:15006 listening@0.0.0.0:1
 
 // begins has a pod's network begin by an ADD that is over at an instant, and took so long.
 func begins(s scene.Scene, uid string, over, took time.Duration, set func(map[string]string)) {
-	attrs := map[string]string{"took": took.String(), "redirects": "true", "held": listening}
+	attrs := map[string]string{"ips": map[string]string{newFirst: "fd00::4 10.0.0.4", newLast: "10.0.0.6"}[uid], "took": took.String(), "redirects": "true", "held": listening}
 	if set != nil {
 		set(attrs)
 	}

@@ -5,6 +5,7 @@ package node
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ const (
 	calledWithin = 2 * time.Second
 )
 
+// toldSockets is how many sockets a finding names.
+const toldSockets = 5
+
 // DroppedWhenBack judges what is left of pods that were deleted while their node's proxy or agent was away.
 func DroppedWhenBack() assertions.Check {
 	gone := assertions.Floor{Per: "who was away", Name: "pods of the node that were deleted meanwhile, and at which somebody looked when it was back", N: 1, Reason: "one is deleted"}
@@ -60,7 +64,7 @@ func DroppedWhenBack() assertions.Check {
 			all := awayIn(c)
 			tally.Count(awayFloor, len(all))
 			said := ""
-			total := 0
+			total, wrong, late := 0, 0, 0
 			for i, a := range all {
 				until := time.Duration(math.MaxInt64)
 				if i+1 < len(all) {
@@ -72,6 +76,7 @@ func DroppedWhenBack() assertions.Check {
 						continue
 					}
 					n++
+					before := tally.Culprits()
 					tally.Span(a.killed, e.At)
 					took, ended := goneAfter(c, e.Subject)
 					switch {
@@ -80,14 +85,19 @@ func DroppedWhenBack() assertions.Check {
 					case took > delWithin:
 						tally.Late(c, e.At, e.Name, "", "the %s was away: %s was gone %s after its app had exited", a.who, e.Name, short(took))
 					}
-					for _, socket := range strings.Fields(e.Attrs["held"]) {
-						tally.Against(e.At, e.Name, "", "the %s was away: %s somebody held %s in the network of %s", a.who, a.when(e.At), socket, e.Name)
+					if held := strings.Fields(e.Attrs["held"]); len(held) > 0 {
+						slices.SortFunc(held, func(a, b string) int { return strings.Compare(b, a) }) // who listens comes first
+						tally.Against(e.At, e.Name, "", "the %s was away: %s somebody held %s in the network of %s: %s",
+							a.who, a.when(e.At), assertions.Plural(len(held), "socket", "sockets"), e.Name, strings.Join(held[:min(len(held), toldSockets)], ", "))
 					}
 					for _, who := range strings.Fields(e.Attrs["keeps"]) {
 						tally.Against(e.At, e.Name, "", "the %s was away: %s %s had the network of %s open", a.who, a.when(e.At), who, e.Name)
 					}
 					if e.Attrs["named"] != "false" {
 						tally.Against(e.At, e.Name, "", "the %s was away: %s the agent named %s to a proxy that asked for all", a.who, a.when(e.At), e.Name)
+					}
+					if tally.Culprits() > before {
+						wrong++
 					}
 					said += fmt.Sprintf("; the %s was away: the pod was gone %s after its app had exited", a.who, short(took))
 				}
@@ -100,18 +110,20 @@ func DroppedWhenBack() assertions.Check {
 					}
 					n++
 					took, err := time.ParseDuration(e.Attrs["took"])
+					before := tally.Culprits()
 					switch {
 					case e.Attrs["error"] != "":
 						tally.Against(e.At, e.Name, "", "the %s was away: %s %s of another pod failed: %s", a.who, a.when(e.At), e.Attrs["command"], e.Attrs["error"])
 					case err != nil || took > calledWithin:
 						tally.Late(c, e.At, e.Name, "", "the %s was away: %s %s of another pod had taken %s", a.who, a.when(e.At), e.Attrs["command"], e.Attrs["took"])
 					}
+					late += tally.Culprits() - before
 				}
 				tally.Least(calls, a.name, n)
 			}
 			return tally.Conclude(
 				fmt.Sprintf("nothing was left of %s", assertions.Plural(total, "pod", "pods"))+said,
-				fmt.Sprintf("%s left of %s", assertions.Plural(tally.Culprits(), "thing was", "things were"), assertions.Plural(total, "pod", "pods"))+said)
+				fmt.Sprintf("%d of %s left something behind, and %s held up", wrong, assertions.Plural(total, "pod", "pods"), assertions.Plural(late, "call for another one was", "calls for others were"))+said)
 		},
 	}
 }
