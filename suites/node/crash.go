@@ -4,6 +4,8 @@ package node
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -121,7 +123,7 @@ func OnlyTheGap() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			on, gone := nodesOf(c), deleted(c)
-			said := ""
+			var gaps []string
 			total, failed, after := 0, 0, 0
 			for _, a := range awayIn(c) {
 				if a.who != "proxy" {
@@ -167,15 +169,15 @@ func OnlyTheGap() assertions.Check {
 				if first > a.started+startsWithin {
 					tally.Late(c, first, a.name, "", "%s: the first connection was answered", a.when(first))
 				}
-				said += fmt.Sprintf("; on %s the gap took %s, of which %s was without a proxy; the first was answered %s (through a peer's proxy: %s)",
-					a.node, short(first-a.killed), short(a.started-a.killed), a.when(first), a.when(through))
+				gaps = append(gaps, fmt.Sprintf("on %s the gap took %s, %s of it without a proxy: the first connection was answered %s, and through a peer's proxy %s",
+					a.node, short(first-a.killed), short(a.started-a.killed), a.when(first), a.when(through)))
 			}
 			tally.Count(crashedFloor, total)
 			tally.Count(gap, failed)
 			tally.Count(again, after)
-			return tally.Conclude(
-				fmt.Sprintf("%d connections failed in the gap, and none of %s behind it", failed, assertions.Plural(after, "request", "requests"))+said,
-				fmt.Sprintf("%s failed outside of the gap", assertions.Plural(tally.Culprits(), "request", "requests"))+said)
+			passed := fmt.Sprintf("%d failed in it, and none of %s behind it", failed, assertions.Plural(after, "request", "requests"))
+			broken := fmt.Sprintf("%s failed outside of the gap", assertions.Plural(tally.Culprits(), "request", "requests"))
+			return tally.Conclude(strings.Join(append(slices.Clone(gaps), passed), "; "), strings.Join(append([]string{broken}, gaps...), "; "))
 		},
 	}
 }
