@@ -39,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.CrashNode,
 	Traffic:    crossing,
 	Checks:     []assertions.Check{OnlyTheGap(), CutShows()},
-	BrokenBy:   []spec.Fault{nodeproxy.ReadyEarly, datapath.CutsEndToApp},
+	BrokenBy:   []spec.Fault{nodeproxy.ReadyEarly, nodeproxy.NewcomersOnly, datapath.CutsEndToApp},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -36,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.CrashNode,
 	Traffic:    crossing,
 	Checks:     []assertions.Check{ServedOrNotBegun(), NewcomersAreMeshed()},
-	BrokenBy:   []spec.Fault{nodeagent.LetsThrough},
+	BrokenBy:   []spec.Fault{nodeagent.LetsThrough, nodeproxy.NewcomersOnly},
 	Resolution: 60 * time.Millisecond,
 })
 
