@@ -23,6 +23,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
+	"github.com/lastcall-dev/lastcall/fixtures/bench/chain"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
@@ -46,12 +47,13 @@ const (
 	heldAfter = 2 * time.Second
 )
 
-// ADD is given up by the plugin, and called again by the runtime, within the time for which who serves the pod is
-// away: as it is in a cluster where that takes longer than the plugin's own bound.
+// The first ADD of a pod while who serves it is away is given up by the plugin within that time, as it is in a cluster
+// where that lasts for longer than the plugin's own bound. The runtime calls ADD again, which waits then until
+// all are back.
 const (
-	crashAddWithin = 4 * time.Second
+	firstAddWithin = 2 * time.Second
 	addAgain       = time.Second
-	addTries       = 10
+	addTries       = 3
 )
 
 // namedWithin is how long an agent may take to name all that it holds.
@@ -59,14 +61,6 @@ const namedWithin = 5 * time.Second
 
 // crashes says whether a node's proxy and its agent are killed.
 func (m *meshed) crashes() bool { return m.scenario.Disrupt.Kind == disrupt.CrashNode }
-
-// addWithin is the plugin's setting; 0: its own.
-func (m *meshed) addWithin() time.Duration {
-	if m.crashes() {
-		return crashAddWithin
-	}
-	return 0
-}
 
 // crashNode kills a node's proxy, and then its agent, each of which comes back when a pod of the node has been
 // deleted and is gone. Another pod begins there meanwhile.
@@ -262,18 +256,32 @@ func (m *meshed) callOut(e timeline.Event) {
 	})
 }
 
+// furnishTold is furnish, and has the recording told of the pod's begin.
+func (m *meshed) furnishTold(n *nodeSide, pod *corev1.Pod) (host.Beside, error) {
+	s, err := n.sandbox(pod)
+	a := toldAdd{Attachment: n.runtime.Of(s), of: m, pod: pod}
+	if a.first = a.Attachment; m.crashing.Load() {
+		hasty := m.chain(n)
+		hasty.AddWithin = firstAddWithin
+		a.first = chain.New(hasty).Of(s)
+	}
+	return host.Beside{Attachment: a}, err
+}
+
 // toldAdd is the network of a pod, of whose begin is told, and which the runtime begins again when that has failed.
 type toldAdd struct {
 	host.Attachment
-	of  *meshed
-	pod *corev1.Pod
+	first host.Attachment // of which ADD is called first
+	of    *meshed
+	pod   *corev1.Pod
 }
 
 // Add implements host.Attachment.
 func (a toldAdd) Add(ctx context.Context, p *bench.Pod) error {
+	by := a.first
 	for try := 1; ; try++ {
 		begun := timeline.Monotonic()
-		err := a.Attachment.Add(ctx, p)
+		err := by.Add(ctx, p)
 		a.tell(p, begun, err)
 		if err == nil || try == addTries || ctx.Err() != nil {
 			return err
@@ -281,6 +289,7 @@ func (a toldAdd) Add(ctx context.Context, p *bench.Pod) error {
 		if err := errors.Join(a.Del(ctx, p), disrupt.Pause(ctx, addAgain)); err != nil {
 			return err
 		}
+		by = a.Attachment
 	}
 }
 

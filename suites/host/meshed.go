@@ -222,11 +222,10 @@ func (m *meshed) join(on int, name, uid, ip string, template corev1.PodTemplateS
 		return host.Beside{}, err
 	}
 	if n := m.nodeOf(pod); n != nil {
-		b, err := n.furnish(pod)
 		if m.crashes() {
-			b.Attachment = toldAdd{b.Attachment, m, pod}
+			return m.furnishTold(n, pod)
 		}
-		return b, err
+		return n.furnish(pod)
 	}
 	return m.bench.beside(pod)
 }

@@ -175,7 +175,7 @@ func (m *meshed) agent(n *nodeSide, is string) {
 func (m *meshed) chain(n *nodeSide) chain.Config {
 	return chain.Config{
 		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents"),
-		AddWithin: m.addWithin(), Fault: m.faultOf(m.subject.System),
+		Fault: m.faultOf(m.subject.System),
 	}
 }
 

@@ -76,8 +76,8 @@ func newcomers(c assertions.Case, a away) []newcomer {
 // newcomerFloor is that of pods that began.
 var newcomerFloor = assertions.Floor{Per: "who was away", Name: "pods of the node that were first to begin meanwhile", N: 1, Reason: "one replaces a pod that is deleted"}
 
-// takenWithin is how long after who was away is back a pod that waits may wait still. The runtime may have
-// to call ADD again, which it does a second after one that failed.
+// takenWithin is how long after who was away is back a pod that waits may wait still. Where an ADD has failed just
+// before, the runtime calls the next one a second later.
 const takenWithin = 4 * time.Second
 
 // ServedOrNotBegun judges the begin of pods whose node's proxy or agent is away.
