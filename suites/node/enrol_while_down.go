@@ -126,7 +126,7 @@ func ServedOrNotBegun() assertions.Check {
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s not begun before all were there, in %s", assertions.Plural(total, "pod was", "pods were"), assertions.Plural(tries, "ADD", "ADDs"))+said,
-				fmt.Sprintf("%d of %s began before all were there, or long after that, or never", wrong, assertions.Plural(total, "pod", "pods"))+said)
+				fmt.Sprintf("%d of %s began before somebody served it, or long after that, or never", wrong, assertions.Plural(total, "pod", "pods"))+said)
 		},
 	}
 }
