@@ -290,6 +290,8 @@ const (
 
 	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
 	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyKilled: by SIGKILL; NodeProxyGone: its process is).
+	// Of NodeProxyTold, where it has a grace period of its own: grace, and kill: how long after it SIGKILL comes, which is
+	// the kubelet's minimum where that is longer (Go durations).
 	NodeProxy EventKind = "node.proxy"
 	// NodeAgent: what becomes of a node's agent, the Subject. Attrs: is (NodeAgentKilled: by SIGKILL;
 	// NodeAgentStarts: the process of another one).

@@ -166,6 +166,8 @@ type Topology struct {
 	AtZero bool `json:"atZero,omitempty"`
 	// Leaves: some of its instances leave the mesh while they live. They differ in what passes then: see Carries.
 	Leaves bool `json:"leaves,omitempty"`
+	// Strangers: its clients are outside of the mesh, and dial its instances in plain text.
+	Strangers bool `json:"strangers,omitempty"`
 	// Late is how long after its start the reference sidecar begins to listen, beside an app that sends
 	// out from its own start on; 0: as soon as it can, and the app once the load runs.
 	Late time.Duration `json:"late,omitempty"`

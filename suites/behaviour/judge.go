@@ -317,7 +317,7 @@ func (r recording) doubt() string {
 	if why := r.unseen(); why != "" {
 		return why
 	}
-	if why := past(c); why != "" {
+	if why := past(c); why != "" && !r.meta.Scenario.Topology.Strangers {
 		return why
 	}
 	if why := r.unpressed(); why != "" {

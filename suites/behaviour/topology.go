@@ -152,6 +152,12 @@ var (
 		Role: system.NodeProxy, Leaves: true, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
 	}
+	// Plain is an app whose pods their nodes' proxies serve, with clients that know nothing of a mesh. It is killed at the
+	// end of its grace period with connections open that it has not ended.
+	Plain = Topology{
+		Role: system.NodeProxy, Strangers: true, Replicas: 2, MinDrain: 2 * time.Second, Unready: time.Second,
+		Deadline: 60 * time.Second, Grace: 7 * time.Second,
+	}
 	// BesideRolling is Rolling of an app with a sidecar, in the form that the system has.
 	BesideRolling = Topology{
 		Role: system.Sidecar, Replicas: 8, MinDrain: 5 * time.Second, Unready: 2 * time.Second,
@@ -232,6 +238,8 @@ var (
 	ReuseAddress = disrupt.Disruption{Kind: disrupt.ReuseAddress}
 	// CrashNode kills a node's proxy, and then its agent.
 	CrashNode = disrupt.Disruption{Kind: disrupt.CrashNode}
+	// HurryProxies replaces the node proxies with little time for their ends.
+	HurryProxies = disrupt.Disruption{Kind: disrupt.HurryProxies}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

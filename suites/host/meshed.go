@@ -253,7 +253,10 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return err
 	}
 	meta := metav1.ObjectMeta{Annotations: map[string]string{injector.SettingsAnnotation: sidecar.ForClients(controlPort, m.scenario.Fault).String()}}
-	if m.byNodes() {
+	switch {
+	case m.scenario.Topology.Strangers:
+		meta = metav1.ObjectMeta{Labels: map[string]string{injector.OutLabel: "false"}}
+	case m.byNodes():
 		meta.Labels = map[string]string{membership.DataplaneLabel: membership.NodeDataplane}
 		meta.Annotations[membership.AgentAnnotation] = m.namespace
 	}
@@ -291,7 +294,7 @@ func (m *meshed) openClient(ctx context.Context, dir, logs string) (err error) {
 		return fmt.Errorf("the clients: %w", err)
 	}
 	m.halt, m.elsewhere = m.probe.Stop, m.trespass
-	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.Sockets, m.tunnels(m.fleet)) })
+	m.tasks.Go(func() { m.look(clientUID, clientName, m.running.OthersSockets, m.tunnels(m.fleet)) })
 	if m.handsOver() {
 		return m.openSubscriber(dir, logs)
 	}
@@ -556,6 +559,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.handOver(ctx)
 	case disrupt.ReplaceProxies:
 		return m.done(ctx, m.replaceProxies)
+	case disrupt.HurryProxies:
+		return m.done(ctx, m.hurryProxies)
 	case disrupt.RuntimeCalls:
 		return m.done(ctx, m.callPlugin)
 	case disrupt.Unenrol:

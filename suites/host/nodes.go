@@ -208,7 +208,7 @@ func (m *meshed) startProxy(ctx context.Context, n *nodeSide) error {
 	if err != nil {
 		return err
 	}
-	settings := nodeproxy.Settings{Deadline: system.Duration(m.scenario.Topology.Deadline), Fault: m.faultOf(m.subject.System)}
+	settings := nodeproxy.Settings{Deadline: system.Duration(m.scenario.Topology.Deadline), Grace: m.graceOf(len(n.proxies) - 1), Fault: m.faultOf(m.subject.System)}
 	p.running, err = p.pod.Run(proxyName, system.Process{
 		Command: append(slices.Clone(m.bench.command), "node-proxy",
 			"--settings="+settings.String(), "--zds="+n.zds(), "--controller="+m.bench.controllers(), "--server-name="+controller.ServerName(meshNamespace),
@@ -253,8 +253,12 @@ func (m *meshed) watchProxy(n *nodeSide, p *nodeProxy) {
 
 // proxy tells what becomes of a node's proxy.
 func (m *meshed) proxy(n *nodeSide, p *nodeProxy, is string) {
+	m.tellProxy(n, p, map[string]string{"is": is})
+}
+
+func (m *meshed) tellProxy(n *nodeSide, p *nodeProxy, attrs map[string]string) {
 	if m.ctx.Err() == nil {
-		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.NodeProxy, Subject: p.name, Name: p.name, Node: n.name, Attrs: map[string]string{"is": is}})
+		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.NodeProxy, Subject: p.name, Name: p.name, Node: n.name, Attrs: attrs})
 	}
 }
 
