@@ -268,7 +268,7 @@ func TunnelsAreTold() assertions.Check {
 					}
 					n++
 					if lacks, _ := farewell(k, r.beside, r.gone); lacks != "" {
-						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside(all, r.gone), k, lacks)
+						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside([]replaced{r}, r.gone), k, lacks)
 					}
 				}
 				total += n
