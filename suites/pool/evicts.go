@@ -3,9 +3,7 @@
 package pool
 
 import (
-	"cmp"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -59,69 +57,17 @@ const evictWithin = 3 * time.Second
 // socket that was there before the exit is the predecessor's. own are floors, by their
 // names, that take the place of the check's.
 func Evicts(own ...assertions.Floor) assertions.Check {
-	stoodFloor := assertions.Floor{Per: "termination", Name: "sockets to the instance at its D", N: 1,
-		Reason: "a proxy may have all its requests on one connection to each backend",
-	}.OrOwn(own)
-	looksFloor := assertions.Floor{Per: "termination", Name: "looks at the sockets later than that after its exit", N: 1,
-		Reason: "one look tells of all sockets that there are",
-	}.OrOwn(own)
-	return assertions.Check{
-		Name:     fmt.Sprintf("sockets to an instance %s after its exit", evictWithin),
-		Expected: "no process of the gateway has any, in whatever state",
-		Floors:   []assertions.Floor{stoodFloor, looksFloor},
-		Judge: func(c assertions.Case) spec.Finding {
-			var tally assertions.Tally
-			total, kept := 0, 0
-			var longest time.Duration
-			all := c.Timeline.EventsOf(timeline.Sockets, "")
-			for t := range tally.Terminations(c) {
-				if !t.Exit.Known() {
-					tally.Doubt("nobody saw %s exit", t.Name)
-					continue
-				}
-				end := t.Exit.At + t.Exit.Err + evictWithin
-				tally.Span(t.Drain.At, end)
-				of := looksAt(all, t)
-				before := map[uint64]bool{}
-				atD, after := 0, 0
-				for _, e := range of {
-					now := e.Held()
-					switch {
-					case e.At < t.Exit.At-t.Exit.Err:
-						for _, s := range now {
-							before[s.Inode] = true
-						}
-						if e.At <= t.Drain.At {
-							atD = len(now)
-						}
-						continue
-					case e.At >= end:
-						after++
-					}
-					for _, s := range now {
-						if !before[s.Inode] {
-							continue
-						}
-						longest = max(longest, e.At-t.Exit.At)
-						if e.At >= end {
-							delete(before, s.Inode) // it is told once
-							kept++
-							tally.Late(c, e.At, t.Name, "", "%s: %s has a socket from %s to %s, in state %s", t.Clock(e.At), e.Name, s.Local, t.Name, s.State)
-						}
-					}
-				}
-				total += atD
-				tally.Least(stoodFloor, t.Name, atD)
-				tally.Least(looksFloor, t.Name, after)
-			}
-			passed := fmt.Sprintf("none of %d sockets that stood at D was left", total)
-			if longest > 0 {
-				passed += fmt.Sprintf("; the last one was seen at exit + %s", longest.Round(time.Millisecond))
-			}
-			own := ownCount(c.Timeline)
-			return tally.Conclude(passed+own, fmt.Sprintf("%s held %s after the exit and longer%s", assertions.Plural(kept, "socket was", "sockets were"), evictWithin, own))
-		},
-	}
+	return assertions.Eviction{
+		What: "sockets to an instance", Holder: "the gateway", After: "its exit", Clock: "exit", Within: evictWithin,
+		Gone: func(t assertions.Ending) assertions.Instant { return t.Exit },
+		Stood: assertions.Floor{Per: "termination", Name: "sockets to the instance at its D", N: 1,
+			Reason: "a proxy may have all its requests on one connection to each backend",
+		}.OrOwn(own),
+		Looks: assertions.Floor{Per: "termination", Name: "looks at the sockets later than that after its exit", N: 1,
+			Reason: "one look tells of all sockets that there are",
+		}.OrOwn(own),
+		Also: ownCount,
+	}.Check()
 }
 
 // ownCount says what the gateway's own gauge of its pool said at the last look, beside
@@ -147,22 +93,4 @@ func ownCount(tl *timeline.Timeline) string {
 		counted += len(e.Held())
 	}
 	return fmt.Sprintf("; at the last look %s had %s to all of its backends, and its own gauge said %s", last.Name, assertions.Plural(counted, "socket", "sockets"), last.Attrs["value"])
-}
-
-// looksAt are the looks at sockets to the address at which an instance is dialled. One look is told of for each
-// of its ports.
-func looksAt(all []timeline.Event, t assertions.Ending) []timeline.Event {
-	var out []timeline.Event
-	for _, e := range all {
-		at := cmp.Or(t.Address, t.IP)
-		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err != nil || at == "" || host != at {
-			continue
-		}
-		if n := len(out) - 1; n >= 0 && out[n].At == e.At && out[n].Subject == e.Subject {
-			out[n].Attrs = map[string]string{"sockets": out[n].Attrs["sockets"] + " " + e.Attrs["sockets"]}
-			continue
-		}
-		out = append(out, e)
-	}
-	return out
 }
