@@ -65,7 +65,7 @@ func ExampleHaveEvictedFromPools() {
 	//
 	//   Check:     sockets to an instance 3s after its exit
 	//   Accepted:  no process of the gateway has any, in whatever state
-	//   Seen:      371 sockets were held 3s after the exit and longer; at the last look gateway-1 had 439
+	//   Seen:      371 sockets were held 3s after its exit and longer; at the last look gateway-1 had 439
 	//              sockets to all of its backends, and its own gauge said 68
 	//   When:      judged from +18.451s to +49.702s (from the recording's start); first at +49.745s,
 	//              D+14.106s of echo-2
