@@ -27,8 +27,8 @@ const (
 	steadyRunSlow = 4
 )
 
-// A stream is never served when nothing of it went well in so long and in so many
-// attempts, while all others ran clean.
+// A stream is never served when nothing of it, nor of another of its flow, went well in so long and in
+// so many attempts, while all others ran clean.
 const (
 	unservedFor   = 15 * time.Second
 	unservedTries = 3
@@ -186,6 +186,13 @@ func (k *Sink) awaitSteady(ctx context.Context, streams []flow.Stream, claimed b
 func (k *Sink) steady(streams []flow.Stream, claimed bool) (ok bool, never []flow.Stream, seen string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A flow that somebody is served is none that the system does not serve.
+	served := map[flow.Flow]bool{}
+	for _, name := range streams {
+		if st := k.streams[name]; st != nil && st.served {
+			served[name.Flow()] = true
+		}
+	}
 	var waiting []string
 	for _, name := range streams {
 		st := k.streams[name]
@@ -199,7 +206,7 @@ func (k *Sink) steady(streams []flow.Stream, claimed bool) (ok bool, never []flo
 				w += ", last failure: " + st.last
 			}
 			waiting = append(waiting, w)
-			if claimed && !st.served && st.tried >= unservedTries && time.Since(st.since) >= unservedFor {
+			if claimed && !served[name.Flow()] && st.tried >= unservedTries && time.Since(st.since) >= unservedFor {
 				never = append(never, name)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // The gate opens without a stream that is never served, where the system claimed to,
 // and marks it: no sooner than that is certain, and not where another is in trouble.
 func TestTheGateAndWhatIsNeverServed(t *testing.T) {
-	const good, never = "direct/http1/new/get@a", "direct/h2c/new/get@a"
+	const good, never, like = "direct/http1/new/get@a", "direct/h2c/new/get@a", "direct/h2c/new/get@b"
 	for _, tc := range []struct {
 		name    string
 		claimed bool
@@ -29,14 +29,17 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 		opens   bool
 		marks   int
 		quits   bool // before the budget is over
+		more    []string
 	}{
-		{"all is served", true, func(int, string) bool { return true }, true, 0, false},
-		{"one is never served", true, func(_ int, s string) bool { return s == good }, true, 1, false},
-		{"one is never served, and nobody claimed that it is", false, func(_ int, s string) bool { return s == good }, false, 0, false},
-		{"one was served once", true, func(n int, s string) bool { return s == good || n == 3 }, false, 0, false},
-		{"nothing is served", true, func(int, string) bool { return false }, false, 0, true},
-		{"nothing is served, and nobody claimed that it is", false, func(int, string) bool { return false }, false, 0, false},
-		{"the other one fails at times", true, func(n int, s string) bool { return s == good && n%15 != 0 }, false, 0, false},
+		{"all is served", true, func(int, string) bool { return true }, true, 0, false, nil},
+		{"one is never served", true, func(_ int, s string) bool { return s == good }, true, 1, false, nil},
+		{"one is never served, and nobody claimed that it is", false, func(_ int, s string) bool { return s == good }, false, 0, false, nil},
+		{"one was served once", true, func(n int, s string) bool { return s == good || n == 3 }, false, 0, false, nil},
+		{"nothing is served", true, func(int, string) bool { return false }, false, 0, true, nil},
+		{"nothing is served, and nobody claimed that it is", false, func(int, string) bool { return false }, false, 0, false, nil},
+		{"the other one fails at times", true, func(n int, s string) bool { return s == good && n%15 != 0 }, false, 0, false, nil},
+		{"one of two instances never serves it", true, func(_ int, s string) bool { return s != never }, false, 0, false, []string{like}},
+		{"neither of two instances serves it", true, func(_ int, s string) bool { return s == good }, true, 1, false, []string{like}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -46,10 +49,15 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 					t.Fatal(err)
 				}
 				k := newSink(rec, "")
+				names := append([]string{good, never}, tc.more...)
+				var streams []flow.Stream
+				for _, name := range names {
+					streams = append(streams, flow.Named(name))
+				}
 				stop := make(chan struct{})
 				go func() {
 					for n := 1; ; n++ {
-						for _, name := range []string{good, never} {
+						for _, name := range names {
 							s := timeline.Sample{Stream: flow.Named(name), ID: fmt.Sprint(name, n), Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "a"}
 							if !tc.served(n, name) {
 								s.Outcome, s.Phase = timeline.Refused, timeline.PhaseDial
@@ -64,7 +72,7 @@ func TestTheGateAndWhatIsNeverServed(t *testing.T) {
 					}
 				}()
 				began := time.Now()
-				err = k.awaitSteady(t.Context(), []flow.Stream{flow.Named(good), flow.Named(never)}, tc.claimed, time.Minute)
+				err = k.awaitSteady(t.Context(), streams, tc.claimed, time.Minute)
 				took := time.Since(began)
 				close(stop)
 				synctest.Wait()
