@@ -167,6 +167,9 @@ func (s *Stage) sources() string {
 
 // runs says whether a system can be started here.
 func runs(sys *system.System) error {
+	if sys.Host == nil && sys.Meshed() {
+		return fmt.Errorf("system %s is a node proxy of its own, to which pods are handed on the nodes of a cluster: use --stage kind", sys.Metadata.Name)
+	}
 	if sys.Host == nil {
 		return fmt.Errorf("system %s has no host part: say how it is started as a process, or use another stage", sys.Metadata.Name)
 	}
