@@ -144,8 +144,8 @@ func recorded() ([]string, error) {
 	return names, nil
 }
 
-// Ours says whether a kubeconfig is that of a cluster that was made here, and stands.
-func Ours(kubeconfig string) (bool, error) {
+// MadeHere says whether a kubeconfig is that of a cluster that was made here, and stands.
+func MadeHere(kubeconfig string) (bool, error) {
 	at, err := filepath.Abs(kubeconfig)
 	if err != nil {
 		return false, err

@@ -47,7 +47,7 @@ func TestRecord(t *testing.T) {
 	}
 
 	for path, want := range map[string]bool{elsewhere: true, filepath.Dir(elsewhere) + "/./kubeconfig": true, "kubeconfig": false} {
-		if is, err := Ours(path); err != nil || is != want {
+		if is, err := MadeHere(path); err != nil || is != want {
 			t.Errorf("%s is ours: %v, %v", path, is, err)
 		}
 	}

@@ -367,7 +367,7 @@ func (shell) Exec(ctx context.Context, node string, argv ...string) (string, err
 
 // CleanupIn removes what runs left in the cluster of a kubeconfig, which stays, and says what that was.
 func CleanupIn(ctx context.Context, kubeconfig string) ([]string, error) {
-	ours, err := kind.Ours(kubeconfig)
+	ours, err := kind.MadeHere(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

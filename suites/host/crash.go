@@ -88,12 +88,10 @@ func (m *meshed) crashNode(ctx context.Context) error {
 // whileAway deletes a pod of a node between kill and start, which is replaced there, and looks at what the node has
 // of it later.
 func (m *meshed) whileAway(ctx context.Context, n *nodeSide, kill func(), start func() error) error {
-	there := m.fleet.Instances()
-	at := slices.IndexFunc(there, func(i *host.Instance) bool { return i.Node() == n.name })
-	if at < 0 {
-		return errors.New("no instance is there")
+	of, err := m.firstOn(n)
+	if err != nil {
+		return err
 	}
-	of := there[at]
 	space, err := os.Open(of.Network().Namespace()) // which is not to be another's before it was looked at
 	if err != nil {
 		return err

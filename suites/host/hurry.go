@@ -53,13 +53,11 @@ func (m *meshed) hurry(ctx context.Context, n *nodeSide, grace time.Duration) er
 	if err := disrupt.Pause(ctx, refillsFor); err != nil {
 		return err
 	}
-	old, kill := n.proxies[len(n.proxies)-1], max(grace, leastGrace)
+	old, kill := n.last(), max(grace, leastGrace)
 	if err := m.startProxy(ctx, n); err != nil {
 		return err
 	}
-	close(old.told)
-	m.tellProxy(n, old, map[string]string{"is": timeline.NodeProxyTold, "grace": grace.String(), "kill": kill.String()})
-	if err := old.running.Terminate(); err != nil {
+	if err := m.endProxy(n, old, map[string]string{"grace": grace.String(), "kill": kill.String()}); err != nil {
 		return err
 	}
 	end := time.NewTimer(kill)

@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load/knock"
 )
@@ -33,12 +31,10 @@ const (
 // outside of the mesh, and from within at the one that takes what its app sends out. (What is not redirected
 // there gets a reset, but gets it from who listens.)
 func (m *meshed) knock(ctx context.Context, n *nodeSide) (stop func() error, err error) {
-	all := m.fleet.Instances()
-	at := slices.IndexFunc(all, func(i *host.Instance) bool { return i.Node() == n.name })
-	if at < 0 {
-		return nil, errors.New("no instance is there")
+	of, err := m.firstOn(n)
+	if err != nil {
+		return nil, err
 	}
-	of := all[at]
 	ip, err := netip.ParseAddr(of.Backend().Address)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -253,13 +255,23 @@ func (m *meshed) watchProxy(n *nodeSide, p *nodeProxy) {
 
 // proxy tells what becomes of a node's proxy.
 func (m *meshed) proxy(n *nodeSide, p *nodeProxy, is string) {
-	m.tellProxy(n, p, map[string]string{"is": is})
+	m.tellProxy(n, p, is, nil)
 }
 
-func (m *meshed) tellProxy(n *nodeSide, p *nodeProxy, attrs map[string]string) {
+// tellProxy is proxy, with more to say of it.
+func (m *meshed) tellProxy(n *nodeSide, p *nodeProxy, is string, more map[string]string) {
+	attrs := map[string]string{"is": is}
+	maps.Copy(attrs, more)
 	if m.ctx.Err() == nil {
 		m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.NodeProxy, Subject: p.name, Name: p.name, Node: n.name, Attrs: attrs})
 	}
+}
+
+// endProxy tells a proxy to go, as a pod's deletion does, and the recording of it, with what more there is to say.
+func (m *meshed) endProxy(n *nodeSide, p *nodeProxy, more map[string]string) error {
+	close(p.told)
+	m.tellProxy(n, p, timeline.NodeProxyTold, more)
+	return p.running.Terminate()
 }
 
 // replaceProxies replaces the proxy of one node after the other, as the roll-out of a DaemonSet with a surge
@@ -281,9 +293,7 @@ func (m *meshed) replaceProxies(ctx context.Context) error {
 			err = disrupt.Pause(ctx, knocksBefore-time.Since(begun))
 		}
 		if err == nil {
-			close(last.told)
-			m.proxy(n, last, timeline.NodeProxyTold)
-			err = last.running.Terminate()
+			err = m.endProxy(n, last, nil)
 		}
 		if err == nil {
 			err = disrupt.Pause(ctx, knocksAfter)
@@ -345,6 +355,31 @@ func (m *meshed) nodeOf(pod *corev1.Pod) *nodeSide {
 		return nil
 	}
 	return m.nodes[i]
+}
+
+// firstOn is the first instance on a node.
+func (m *meshed) firstOn(n *nodeSide) (*host.Instance, error) {
+	all := m.fleet.Instances()
+	at := slices.IndexFunc(all, func(i *host.Instance) bool { return i.Node() == n.name })
+	if at < 0 {
+		return nil, errors.New("no instance is there")
+	}
+	return all[at], nil
+}
+
+// toOneOnEach does something to the first instance of each node, at once. what is that in words, with a verb for
+// the instance's name.
+func (m *meshed) toOneOnEach(ctx context.Context, what string, do func(context.Context, *host.Instance) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, i := range m.fleet.Instances()[:bench.Nodes] {
+		all.Go(func() error {
+			if err := do(ctx, i); err != nil {
+				return fmt.Errorf(what+": %w", i.Name(), err)
+			}
+			return nil
+		})
+	}
+	return all.Wait()
 }
 
 // closeNodes ends them.

@@ -5,15 +5,12 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
@@ -34,16 +31,7 @@ const (
 
 // reuseAddresses takes the first pod of each node away, and gives its address to a newcomer.
 func (m *meshed) reuseAddresses(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
-	for _, i := range m.fleet.Instances()[:bench.Nodes] {
-		all.Go(func() error {
-			if err := m.reuseAddress(ctx, i); err != nil {
-				return fmt.Errorf("giving the address of %s to another one: %w", i.Name(), err)
-			}
-			return nil
-		})
-	}
-	return all.Wait()
+	return m.toOneOnEach(ctx, "giving the address of %s to another one", m.reuseAddress)
 }
 
 func (m *meshed) reuseAddress(ctx context.Context, old *host.Instance) error {

@@ -395,9 +395,7 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods []*calledPod, fro
 	})
 	err = r.startProxy(ctx, r.node)
 	if err == nil {
-		close(old.told)
-		r.meshed.proxy(r.node, old, timeline.NodeProxyTold)
-		err = old.running.Terminate()
+		err = r.endProxy(r.node, old, nil)
 	}
 	all.Wait()
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -41,16 +39,7 @@ func (m *meshed) unenrols() bool { return m.scenario.Disrupt.Kind == disrupt.Une
 // unenrol takes the first pod of each node out of the mesh while its app lives, waits until it has left, and
 // enrols it again.
 func (m *meshed) unenrol(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
-	for _, i := range m.fleet.Instances()[:bench.Nodes] {
-		all.Go(func() error {
-			if err := m.takeOut(ctx, i); err != nil {
-				return fmt.Errorf("taking %s out of the mesh, and back into it: %w", i.Name(), err)
-			}
-			return nil
-		})
-	}
-	return all.Wait()
+	return m.toOneOnEach(ctx, "taking %s out of the mesh, and back into it", m.takeOut)
 }
 
 func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {

@@ -111,16 +111,6 @@ func nodesOf(c assertions.Case) map[string]string {
 	return out
 }
 
-// served are the nodes of whom our own client has tunnels to: a proxy that serves none of them holds none.
-func served(c assertions.Case) map[string]bool {
-	out := map[string]bool{}
-	nodes := nodesOf(c)
-	for _, k := range tunnel.Of(c, func(string) bool { return true }) {
-		out[nodes[k.Stream.Target()]] = true
-	}
-	return out
-}
-
 // meanwhile is from the first proxy that was told to go until the last one of them is gone.
 func meanwhile(all []replaced) (from, to time.Duration) {
 	for i, r := range all {
@@ -167,19 +157,12 @@ func NoneFailsMeanwhile() assertions.Check {
 					continue
 				}
 				total++
-				switch {
-				case !s.Failed():
-				case cutAtDeadline(c, all, s, around):
+				switch fateOf(&tally, c, all, s, s.Stream.Target(), "") {
+				case cutInTime:
 					cut++
 					continue
-				case cutAtDeadline(c, all, s, starvedBy):
-					// By whom, only the time of its end says.
+				case lostBefore:
 					lost++
-					tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
-					continue
-				default:
-					lost++
-					tally.Failed(c, s, s.End, s.Stream.Target(), "%s", beside(all, s.End))
 					continue
 				}
 				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {
@@ -230,6 +213,31 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind 
 	})
 }
 
+// fate is what became of a request while node proxies were replaced.
+type fate int
+
+const (
+	served     fate = iota
+	cutInTime       // at the deadline of a proxy, so that it showed
+	lostBefore      // or so that it did not
+)
+
+// fateOf is that of a request, and tells of one that was lost: of whom, and what of it comes first.
+func fateOf(tally *assertions.Tally, c assertions.Case, all []replaced, s timeline.Sample, of, first string) fate {
+	switch {
+	case !s.Failed():
+		return served
+	case cutAtDeadline(c, all, s, around):
+		return cutInTime
+	case cutAtDeadline(c, all, s, starvedBy):
+		// By whom, only the time of its end says.
+		tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
+	default:
+		tally.Failed(c, s, s.End, of, "%s%s", first, beside(all, s.End))
+	}
+	return lostBefore
+}
+
 // beside says when something was, by the last proxy that had been told to go by then.
 func beside(all []replaced, at time.Duration) string {
 	last, told := "before any was told to go", time.Duration(-1)
@@ -256,13 +264,19 @@ func TunnelsAreTold() assertions.Check {
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			total := 0
-			on, nodes := nodesOf(c), served(c)
-			all = slices.DeleteFunc(all, func(r replaced) bool { return !nodes[r.node] })
+			on := map[string][]tunnel.Tunnel{} // the nodes of whom they are to
+			nodes := nodesOf(c)
+			for _, k := range tunnel.Of(c, func(string) bool { return true }) {
+				at := nodes[k.Stream.Target()]
+				on[at] = append(on[at], k)
+			}
+			// A proxy that serves none of them holds none.
+			all = slices.DeleteFunc(all, func(r replaced) bool { return len(on[r.node]) == 0 })
 			tally.Count(serving, len(all))
 			for _, r := range all {
 				tally.Span(r.told, r.gone)
 				n := 0
-				for _, k := range tunnel.Of(c, func(uid string) bool { return on[uid] == r.node }) {
+				for _, k := range on[r.node] {
 					if !k.StoodAt(r.told) || k.Deserted(r.gone) || k.Samples[0].Start >= r.beside {
 						continue
 					}

@@ -78,17 +78,14 @@ func StreamsOutlast() assertions.Check {
 						standing[i]++
 					}
 				}
-				switch {
-				case !s.Failed():
+				began := fmt.Sprintf("%s after it began, and ", (s.End - s.Start).Round(time.Millisecond))
+				switch fateOf(&tally, c, all, s, s.Reached, began) {
+				case served:
 					ended++
-				case cutAtDeadline(c, all, s, around):
+				case cutInTime:
 					cut++
-				case cutAtDeadline(c, all, s, starvedBy):
+				case lostBefore:
 					lost++
-					tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
-				default:
-					lost++
-					tally.Failed(c, s, s.End, s.Reached, "%s after it began, and %s", (s.End - s.Start).Round(time.Millisecond), beside(all, s.End))
 				}
 			}
 			for i, r := range all {
