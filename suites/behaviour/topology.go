@@ -286,6 +286,15 @@ var NodeTraffic = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20},
 }
 
+// FiveHundred are 500 requests a second through a Service: HTTP/1.1, h2 and gRPC, on new connections and on kept ones.
+var FiveHundred = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 130},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 120},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 50},
+}
+
 // RaceDelay is the one-way delay of the paths on which races are looked for
 // besides: loopback hides them.
 const RaceDelay = 20 * time.Millisecond

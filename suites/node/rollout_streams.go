@@ -4,6 +4,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -36,16 +37,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Restreaming,
 	Disrupt:  behaviour.ReplaceProxies,
 	// 500 requests a second, and 200 streams at once.
-	Traffic: []load.Profile{
-		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
-		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 130},
-		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
-		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 120},
-		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 50},
+	Traffic: slices.Concat(behaviour.FiveHundred, []load.Profile{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: streamTakes}, Rate: 4},
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: streamTakes}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: streamTakes}, Rate: 3},
-	},
+	}),
 	Checks:     []assertions.Check{NoneFailsMeanwhile(), StreamsOutlast()},
 	BrokenBy:   []spec.Fault{nodeproxy.CutsEarly},
 	Resolution: 60 * time.Millisecond,
