@@ -58,6 +58,9 @@ type replaced struct {
 	proxy, node string
 	// beside is when its successor was started: from then on a connection may be that one's.
 	beside, told, gone time.Duration
+	// since is from when on what it says in its tunnels may be its farewell: from its SIGTERM on where that is known to
+	// the instant.
+	since time.Duration
 }
 
 // replacedIn are the node proxies that were replaced: as the stage tells of them, where they are its own, or as their
@@ -70,7 +73,7 @@ func replacedIn(c assertions.Case) []replaced {
 		case timeline.NodeProxyStarts:
 			started[e.Node] = e.At
 		case timeline.NodeProxyTold:
-			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At})
+			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At, since: e.At})
 		case timeline.NodeProxyGone:
 			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
 				out[i].gone = e.At
@@ -79,8 +82,9 @@ func replacedIn(c assertions.Case) []replaced {
 	}
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
-			// Its SIGTERM comes within this and the kubelet's event of it, before which it may have said all.
-			out = append(out, replaced{proxy: e.Name, node: e.Node, beside: succeeded(c, e), told: e.Del.At, gone: e.Exit.At})
+			// The watch shows the deletion when the kubelet may have acted on it.
+			beside := succeeded(c, e)
+			out = append(out, replaced{proxy: e.Name, node: e.Node, beside: beside, told: e.Del.At, gone: e.Exit.At, since: beside})
 		}
 	}
 	return out
@@ -281,7 +285,7 @@ func TunnelsAreTold() assertions.Check {
 						continue
 					}
 					n++
-					if lacks, _ := farewell(k, r.beside, r.gone); lacks != "" {
+					if lacks, _ := farewell(k, r.since, r.gone); lacks != "" {
 						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside([]replaced{r}, r.gone), k, lacks)
 					}
 				}
