@@ -122,9 +122,10 @@ verify: generate ## fail when a generated file is not what is committed
 	git diff --exit-code
 	@test -z "$$(git status --porcelain docs)" || { git status --short docs; exit 1; }
 
-lint: ## golangci-lint and actionlint, at the versions in .tools/go.mod
+lint: ## golangci-lint and actionlint, at the versions in .tools/go.mod, and whether the CLI compiles for a Mac
 	$(GO) tool -modfile=.tools/go.mod golangci-lint run --allow-parallel-runners ./...
 	$(GO) tool -modfile=.tools/go.mod actionlint -shellcheck= -pyflakes=
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/lastcall
 
 # On a quiet machine: three of its targets are runs that measure. TARGETS=release is none.
 actions: ## run the scripts of our GitHub Actions here, from what is committed (TARGETS='action cell')

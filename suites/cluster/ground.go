@@ -94,6 +94,9 @@ func (g *ground) open(ctx context.Context) error {
 	if err := g.enmesh(ctx); err != nil {
 		return err
 	}
+	if err := s.removals.of(ctx, g.scope.Namespace); err != nil {
+		return err
+	}
 	if err := g.scope.Open(ctx, s.cs, level); err != nil {
 		return err
 	}
@@ -499,6 +502,6 @@ func (g *ground) Close(ctx context.Context) error {
 		}
 	}
 	g.stage.router.disown(g.sink)
-	g.stage.removals.Go(func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs, g.stage.objects) })
+	g.stage.removals.begin(g.scope.Namespace, func() error { return g.scope.Close(context.WithoutCancel(ctx), g.stage.cs, g.stage.objects) })
 	return err
 }

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -117,9 +116,7 @@ type shared struct {
 	// lacks says why a feature is not to be had here.
 	lacks map[spec.Feature]string
 
-	// removals are those of the scenarios' namespaces, which run beside the
-	// next recording.
-	removals errgroup.Group
+	removals removals
 
 	mu      sync.Mutex
 	opened  int
@@ -551,7 +548,7 @@ func (s *Stage) Detach() {
 // Close removes what the run put into the cluster.
 func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	s.Detach()
-	err := errors.Join(s.removals.Wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
+	err := errors.Join(s.removals.wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
 	if err == nil && s.cfg.Nodes != nil {
 		err = sweep(ctx, s.cfg.Nodes, s.nodes)
 	}
