@@ -28,6 +28,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/enrolment"
 	"github.com/lastcall-dev/lastcall/fixtures/membership"
@@ -135,8 +136,8 @@ func (n *node) configure(v string, addWithin, delWithin cni.Duration) {
 	n.t.Helper()
 	list, err := libcni.ConfListFromBytes(fmt.Appendf(nil, `{"cniVersion": %q, "name": "net", "plugins": [
 		{"type": "first"},
-		{"type": %q, "capabilities": {%q: true}, "state": %q, "agents": %q, "addWithin": "%v", "delWithin": "%v"}
-	]}`, v, cni.Type, cni.Annotations, string(n.store), n.dir, time.Duration(addWithin), time.Duration(delWithin)))
+		{"type": %q, "capabilities": {%q: true}, "state": %q, "agents": %q, "ledger": %q, "addWithin": "%v", "delWithin": "%v"}
+	]}`, v, cni.Type, cni.Annotations, string(n.store), n.dir, n.dir, time.Duration(addWithin), time.Duration(delWithin)))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -663,3 +664,77 @@ func (listening) Synced() {}
 type ends struct{ *redirect.Listener }
 
 func (e ends) End(context.Context) error { return e.Close() }
+
+// told are the ends of pods that the plugin has written down.
+func (n *node) told() (pods []string) {
+	n.t.Helper()
+	b, err := os.ReadFile(filepath.Join(n.dir, "cni.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	n.must(err)
+	for line := range strings.Lines(string(b)) {
+		var r timeline.Record
+		n.must(json.Unmarshal([]byte(line), &r))
+		if took, err := time.ParseDuration(r.Event.Attrs["took"]); r.Event.Kind != timeline.CNIDel || err != nil || took <= 0 || r.Event.At > timeline.Monotonic() {
+			n.t.Errorf("it wrote %q", line)
+		}
+		pods = append(pods, r.Event.Subject)
+	}
+	return pods
+}
+
+// The end of a pod is written down once, when the agent has done its part or has had its time; a pod that is none of
+// the mesh's has none.
+func TestTellsOfTheEnd(t *testing.T) {
+	n := newNode(t, "1.1.0")
+	ended := make(chan struct{})
+	a := n.agent(func(r enrolment.Request) (enrolment.Reply, error) {
+		if r.Command == enrolment.Del {
+			if told := n.told(); len(told) > 0 {
+				t.Errorf("told of %q while the agent is asked", told)
+			}
+			close(ended)
+		}
+		return enrolment.Reply{}, nil
+	})
+	pod, other := n.pod("c1"), n.pod("c2")
+	other.CapabilityArgs = nil
+	for _, p := range []*libcni.RuntimeConf{pod, other} {
+		_, err := n.add(p)
+		n.must(err)
+	}
+	for _, p := range []*libcni.RuntimeConf{pod, other, pod} {
+		n.must(n.del(p))
+	}
+	<-ended
+	if told := n.told(); !slices.Equal(told, []string{"uid-c1"}) {
+		t.Errorf("it told of %q", told)
+	}
+	a.was("add c1", "written", "del c1")
+}
+
+// Under its fault the next plugin of the chain has been called when the agent is asked.
+func TestEndsBehind(t *testing.T) {
+	n := newNode(t, "1.1.0")
+	asked := make(chan []string, 1)
+	n.agent(func(r enrolment.Request) (enrolment.Reply, error) {
+		if r.Command == enrolment.Del {
+			asked <- n.calls()
+		}
+		return enrolment.Reply{}, nil
+	})
+	pod := n.pod("c1")
+	pod.CapabilityArgs[cni.Annotations].(map[string]string)[membership.FaultAnnotation] = string(cni.EndsBehind)
+	_, err := n.add(pod)
+	n.must(err)
+	n.must(n.del(pod))
+	select {
+	case calls := <-asked:
+		if !slices.Equal(calls, []string{"ADD c1", "DEL c1"}) {
+			t.Errorf("the other plugin's calls were %q", calls)
+		}
+	case <-time.After(patience):
+		t.Error("the agent is never asked")
+	}
+}

@@ -107,7 +107,7 @@ func (s *Stage) putPlugin(ctx context.Context) error {
 	if err := scope.Open(ctx, s.cs, deploy.Privileged); err != nil {
 		return err
 	}
-	set := scope.PluginInstaller()
+	set := scope.PluginInstaller(s.ledger())
 	if err := deploy.Create(ctx, s.cs, set); err != nil {
 		return err
 	}

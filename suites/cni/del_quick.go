@@ -21,7 +21,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Quote: "With the node proxy up, DEL adds less than 500 ms to a pod's end: deletion shouldn't be slow.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "The runtime removes a pod's network before the pod is gone, and waits for each plugin. What a plugin takes is added to the end of every pod on the node, to each step of a rolling update, and to a node's drain.",
 	Causes: "The plugin waits for a drain that has nothing left to wait for: the app has exited, and what was open with it has ended. Or it asks the API server, or waits for an agent that is busy with another pod.",

@@ -23,7 +23,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Plugins should generally complete a DEL action without error even if some resources are missing.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "Behind the removal of a workload comes that of its network. A removal that returns early leaves the proxy sending into an interface that is gone, on tunnels whose peers hear nothing; and nobody can see from outside that it was too early.",
 	Causes: "The proxy acknowledges the message when it has read it, and drains in the background.",

@@ -25,6 +25,7 @@ func installPluginCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Com
 	f.StringVar(&in.Program, "program", "/cni", "the plugin, to be copied there")
 	f.StringVar(&in.State, "state", cni.DefaultState, "folder where the plugin notes pods")
 	f.StringVar(&in.Agents, "agents", cni.DefaultAgents, "folder in which the plugin looks for agents")
+	f.StringVar(&in.Ledger, "ledger", "", "folder in which the plugin writes down each end of a pod (default: none)")
 	f.BoolVar(&installed, "installed", false, "only say, by the exit code, whether it is installed")
 	c.RunE = func(*cobra.Command, []string) error {
 		if installed {
