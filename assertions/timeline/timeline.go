@@ -297,6 +297,9 @@ const (
 	// NodeAgent: what becomes of a node's agent, the Subject. Attrs: is (NodeAgentKilled: by SIGKILL;
 	// NodeAgentStarts: the process of another one).
 	NodeAgent EventKind = "node.agent"
+	// NodeRestart: a node, the Subject, restarts without a drain. Attrs: is (NodeDown: all that runs on it is killed at
+	// once, and its pods' networks are gone; NodeUp: its kubelet begins its pods again).
+	NodeRestart EventKind = "node.restart"
 	// NodeHolds: what a node has of a pod, the Subject, whose network was taken away. Attrs: held (sockets in
 	// that, as CNIDel has it), keeps (names of the node's agent and proxies that have it open), and named (true,
 	// false: the agent names the pod to a proxy that asks for all).
@@ -467,6 +470,12 @@ const (
 const (
 	NodeAgentKilled = "killed"
 	NodeAgentStarts = "starts"
+)
+
+// What became of a node (NodeRestart).
+const (
+	NodeDown = "down"
+	NodeUp   = "up"
 )
 
 // What became of a pod (Listed), and of a stream (Subscribed).

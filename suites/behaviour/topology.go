@@ -238,6 +238,8 @@ var (
 	ReuseAddress = disrupt.Disruption{Kind: disrupt.ReuseAddress}
 	// CrashNode kills a node's proxy, and then its agent.
 	CrashNode = disrupt.Disruption{Kind: disrupt.CrashNode}
+	// RestartNode has a node restart without a drain.
+	RestartNode = disrupt.Disruption{Kind: disrupt.RestartNode}
 	// HurryProxies replaces the node proxies with little time for their ends.
 	HurryProxies = disrupt.Disruption{Kind: disrupt.HurryProxies}
 	// DeleteLate deletes the pods of BesideLate one after the other.

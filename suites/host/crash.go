@@ -239,7 +239,7 @@ func (m *meshed) afterwards(ctx context.Context, n *nodeSide, of string) error {
 // callOut has an instance that came while a node's proxy or its agent was away begin what it sends out, as soon
 // as it is ready.
 func (m *meshed) callOut(e timeline.Event) {
-	if e.Kind != timeline.PodReady || e.Attrs["ready"] != "true" || !m.crashing.Load() || m.ctx.Err() != nil {
+	if e.Kind != timeline.PodReady || e.Attrs["ready"] != "true" || !m.crashes() || !m.crashing.Load() || m.ctx.Err() != nil {
 		return
 	}
 	m.tasks.Go(func() {

@@ -109,7 +109,7 @@ func (m *meshed) open(ctx context.Context) error {
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
-	if t.Late > 0 || m.unenrols() || m.crashes() { // what an app sends out while nobody carries it
+	if t.Late > 0 || m.unenrols() || m.losesNode() { // what an app sends out while nobody carries it
 		if err := m.watchWire(); err != nil {
 			return err
 		}
@@ -120,6 +120,7 @@ func (m *meshed) open(ctx context.Context) error {
 	if cfg.Place.Calls, err = m.openPeer(ctx, cfg); err != nil {
 		return err
 	}
+	cfg.System = m.calling(cfg.System)
 	m.made = cfg
 	m.fleet, err = host.Open(ctx, m.own(cfg))
 	if err := m.theirs(err); err != nil {
@@ -222,7 +223,7 @@ func (m *meshed) join(on int, name, uid, ip string, template corev1.PodTemplateS
 		return host.Beside{}, err
 	}
 	if n := m.nodeOf(pod); n != nil {
-		if m.crashes() {
+		if m.losesNode() {
 			return m.furnishTold(n, pod)
 		}
 		return n.furnish(pod)
@@ -569,6 +570,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.done(ctx, m.reuseAddresses)
 	case disrupt.CrashNode:
 		return m.done(ctx, m.crashNode)
+	case disrupt.RestartNode:
+		return m.done(ctx, m.restartNode)
 	default:
 		return m.ground.Disrupt(ctx)
 	}

@@ -57,6 +57,7 @@ type nodeSide struct {
 	running *host.Container // the agent
 	ends    chan struct{}   // closed when the agent is ended
 	proxies []*nodeProxy    // the last of them serves
+	starts  int             // how often it has restarted
 }
 
 // nodeProxy is one of a node's proxies, in a pod of its own.
@@ -329,7 +330,7 @@ func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
 func (n *nodeSide) sandbox(pod *corev1.Pod) (chain.Sandbox, error) {
 	err := n.enrol(pod, true)
 	return chain.Sandbox{
-		ID: string(pod.UID), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
+		ID: fmt.Sprintf("%s-%d", pod.UID, n.starts), UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Annotations: pod.Annotations,
 	}, err
 }
 

@@ -55,7 +55,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	cfg := ended
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
 	cfg.Pods = m.in(m.beside(behaviour.CallPeer))
-	if m.crashes() { // what is sent there passes the nodes' wire
+	if m.losesNode() { // what is sent there passes the nodes' wire
 		cfg.Pods.Node = func(int) int { return m.clientNode() }
 	}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
@@ -71,7 +71,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 			continue
 		}
 		to := m.services[behaviour.CallPeer]
-		if m.unenrols() || m.crashes() { // nobody but the mesh resolves a Service here
+		if m.unenrols() || m.losesNode() { // nobody but the mesh resolves a Service here
 			to = m.stands.Instances()[0].Backend().Address
 		}
 		streams = append(streams, m.stream(p, "", to, m.subject.Ports[behaviour.PortOf(p.Protocol)]))
@@ -126,7 +126,7 @@ func (m *meshed) endCalls(ctx context.Context) error {
 	}
 	for _, i := range m.fleet.Instances() {
 		// Those that came meanwhile have begun some where they need no word for it.
-		if slices.Contains(m.callers, i) || m.scenario.Topology.Late > 0 || m.crashes() {
+		if slices.Contains(m.callers, i) || m.scenario.Topology.Late > 0 || m.losesNode() {
 			_ = i.Signal(behaviour.CallsEnd) // one that is gone has ended it
 		}
 	}
