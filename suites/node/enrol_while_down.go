@@ -11,6 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
@@ -37,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.CrashNode,
 	Traffic:    crossing,
 	Checks:     []assertions.Check{ServedOrNotBegun(), NewcomersAreMeshed()},
-	BrokenBy:   []spec.Fault{nodeagent.LetsThrough, nodeproxy.NewcomersOnly},
+	BrokenBy:   []spec.Fault{nodeagent.LetsThrough, nodeproxy.NewcomersOnly, cni.FailsOpen, nodeproxy.PassesAtFirst},
 	Resolution: 60 * time.Millisecond,
 })
 
