@@ -327,6 +327,10 @@ const (
 	// AddressListed: discovery has been told that it is the Subject's, and that the other one is gone.
 	AddressListed EventKind = "address.listed"
 
+	// CertificateEnds: a certificate has run out with which a client of the suite's own, the Subject (a SPIFFE ID), has opened
+	// tunnels. Attrs: flow (of the connections in these).
+	CertificateEnds EventKind = "certificate.ends"
+
 	// Listed: what a mesh's discovery is to know has changed. Name is a pod's. Attrs: is
 	// (ListedThere, ListedGone). A pod is told to be gone before it is taken away.
 	Listed EventKind = "mesh.listed"

@@ -492,8 +492,8 @@ func endpointOf(pod *corev1.Pod, e timeline.Event) discoveryv1.Endpoint {
 func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	var all []load.Stream
 	for _, p := range m.scenario.Traffic {
-		if p.Op == flow.Drip && m.scenario.Disrupt.Kind == disrupt.Peers {
-			continue // it is what misbehaves: misbehave
+		if m.misbehaves(p) {
+			continue // misbehave
 		}
 		if p.Path.Dialled() {
 			for nth, i := range m.fleet.Instances() {

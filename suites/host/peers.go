@@ -116,6 +116,11 @@ func (m *meshed) ownPeer(path flow.Path, place system.Place, on int) (host.Besid
 	}, nil
 }
 
+// misbehaves says whether a flow of the clients' begins with the disruption, because it is them who misbehave.
+func (m *meshed) misbehaves(p load.Profile) bool {
+	return m.scenario.Disrupt.Kind == disrupt.Peers && (p.Op == flow.Drip || behaviour.Certified(p.Flow))
+}
+
 // misbehave has the peers of the suite's own do so, the clients among them.
 func (m *meshed) misbehave(ctx context.Context) error {
 	if err := m.done(ctx, m.beginPeers); err != nil {
@@ -133,7 +138,11 @@ func (m *meshed) misbehave(ctx context.Context) error {
 			return err
 		}
 	}
-	return disrupt.Pause(ctx, m.scenario.Disrupt.For)
+	begun := time.Now()
+	if err := m.runOut(ctx); err != nil {
+		return err
+	}
+	return disrupt.Pause(ctx, m.scenario.Disrupt.For-time.Since(begun))
 }
 
 // beginPeersWithin is how long it may take until all peers misbehave.
