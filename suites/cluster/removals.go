@@ -4,35 +4,33 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // removals are those of the scenarios' namespaces, which run beside the next recording. What is recorded again
 // has the same namespace, and waits for its removal to be under way. The zero value has none.
 type removals struct {
+	all errgroup.Group
+
 	mu   sync.Mutex
 	done map[string]chan struct{} // closed when the removal has been asked for, by the namespace
-	errs []error
 }
 
 // begin has a namespace be removed.
 func (r *removals) begin(namespace string, remove func() error) {
 	done := make(chan struct{})
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.done == nil {
 		r.done = map[string]chan struct{}{}
 	}
 	r.done[namespace] = done
-	go func() {
+	r.mu.Unlock()
+	r.all.Go(func() error {
 		defer close(done)
-		if err := remove(); err != nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.errs = append(r.errs, err)
-		}
-	}()
+		return remove()
+	})
 }
 
 // of waits for the removal of a namespace, if one was begun.
@@ -51,18 +49,5 @@ func (r *removals) of(ctx context.Context, namespace string) error {
 	}
 }
 
-// wait waits for all, and returns what failed.
-func (r *removals) wait() error {
-	r.mu.Lock()
-	all := make([]chan struct{}, 0, len(r.done))
-	for _, done := range r.done {
-		all = append(all, done)
-	}
-	r.mu.Unlock()
-	for _, done := range all {
-		<-done
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return errors.Join(r.errs...)
-}
+// wait waits for all, and returns the first error.
+func (r *removals) wait() error { return r.all.Wait() }
