@@ -69,6 +69,13 @@ func (y *Tally) AskedAfter(c Case, t Ending, by, called string) (connections, cr
 	return len(all), crossed
 }
 
+// SeenWire doubts where the nodes' wire was not seen whole (timeline.Wire).
+func (y *Tally) SeenWire(c Case) {
+	for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
+		y.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
+	}
+}
+
 // Culprits are how many there are by now, those that the finding won't list too.
 func (y *Tally) Culprits() int { return y.gather.failures() }
 

@@ -66,9 +66,7 @@ func NothingInPlainText() assertions.Check {
 				}
 				y.Against(e.At, "", "", "%s from %s to %s", what, e.Attrs["from"], e.Attrs["to"])
 			}
-			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
-				y.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
-			}
+			y.SeenWire(c)
 			k := 0
 			for _, p := range phases(c, flow.PeerTurnsAway) {
 				for _, s := range dialled(c, flow.PeerTurnsAway) {

@@ -205,9 +205,7 @@ func NewcomersAreMeshed() assertions.Check {
 					sum += made + answered
 				}
 			}
-			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
-				tally.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
-			}
+			tally.SeenWire(c)
 			return tally.Conclude(
 				fmt.Sprintf("all %d connections and requests of %s went through tunnels", sum, assertions.Plural(total, "pod", "pods")),
 				fmt.Sprintf("%s made without a tunnel, or not served", assertions.Plural(tally.Culprits(), "connection was", "connections were")))

@@ -203,9 +203,7 @@ func NothingLeavesInPlainText() assertions.Check {
 					}
 				}
 			}
-			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
-				tally.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
-			}
+			tally.SeenWire(c)
 			return tally.Conclude(
 				fmt.Sprintf("of %s that began again the apps made %d connections, %d of them in the first %s of their lives; %d were served, and none left in plain text",
 					assertions.Plural(total, "pod", "pods"), made, early, firstOf, well)+said,

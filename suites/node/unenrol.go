@@ -286,9 +286,7 @@ func OutAndBack() assertions.Check {
 					out[l.uid]++
 				}
 			}
-			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
-				tally.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
-			}
+			tally.SeenWire(c)
 			for _, l := range all {
 				tally.Least(plain, l.name, out[l.uid])
 				n := 0

@@ -111,9 +111,7 @@ func CallsServedOnceServed() assertions.Check {
 					}
 				}
 			}
-			for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "wire") {
-				y.Doubt("the wire was not seen whole: %s", e.Attrs["why"])
-			}
+			y.SeenWire(c)
 			wire := "the wire was not seen"
 			if len(c.Timeline.EventsOf(timeline.Wire, "")) > 0 {
 				wire = "the wire had tunnels only"
