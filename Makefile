@@ -50,12 +50,12 @@ define run
 	set -x; bin/lastcall run --stage $$stage $(1) "$$@" $(ARGS)
 endef
 
-# On a cluster the reference app is tested twice, the second time in the suite's mesh, where nobody
-# asks for less: each has a report in a folder of its own.
+# On a cluster the reference app is tested three times, where nobody asks for less: alone, with a sidecar of the
+# suite's mesh, and behind its node proxies. Each has a report in a folder of its own.
 narrowed = $(strip $(LABELS)$(foreach f,--system --fault --behaviours,$(findstring $(f),$(ARGS))))
-both     = --system reference --system systems/reference-sidecar.yaml
+three    = --system reference --system systems/reference-sidecar.yaml --system systems/reference-node-proxy.yaml
 conformance: ## run the suite and write its report: on a cluster, or on this host where no engine answers
-	$(call run,$(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE),$(if $(narrowed),,$(both)))
+	$(call run,$(if $(LABELS),--labels $(LABELS)) --profile $(PROFILE),$(if $(narrowed),,$(three)))
 
 # One directory for each version, mode and family. What has a report is left as
 # it is, so that this takes up where it stopped; what was begun and not ended is

@@ -27,17 +27,11 @@ func answered(p Port, until time.Time) error {
 			err = failure(fd)
 		}
 	}
-	if p.Says == nil && errors.Is(err, unix.ECONNRESET) {
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	// What is over is to leave nothing behind here, neither in the kernel.
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-	if p.Says == nil {
-		return nil
-	}
 	if _, err := unix.Write(fd, p.Says); err != nil {
 		return fmt.Errorf("connected: %w", err)
 	}

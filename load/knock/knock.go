@@ -6,6 +6,7 @@
 package knock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -24,9 +25,10 @@ type Port struct {
 	// thread that it has for itself.
 	At     netip.AddrPort
 	Within func(func() error) error
-	// Says is what is said to who is there, so that it answers by at least a byte. None: nothing is to come, and
-	// a reset is an answer, as who listens for redirected connections gives it to all others.
+	// Says is what is said to who is there, so that it answers by at least a byte.
 	Says []byte
+	// Number is the port that is told of, where what is dialled is redirected to it; 0: that of At.
+	Number uint16
 }
 
 // Config says where and how often.
@@ -159,7 +161,7 @@ func (l *lane) tell() {
 
 func (l *lane) emit(kind timeline.EventKind, attrs map[string]string) {
 	e := l.cfg.Event
-	attrs["port"] = strconv.Itoa(int(l.port.At.Port()))
+	attrs["port"] = strconv.Itoa(int(cmp.Or(l.port.Number, l.port.At.Port())))
 	e.Kind, e.Attrs = kind, attrs
 	l.cfg.Emit(e)
 }

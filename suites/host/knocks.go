@@ -5,6 +5,8 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/netip"
 	"time"
 
@@ -27,9 +29,9 @@ const (
 	knockPatience = 3 * time.Second
 )
 
-// knock has a workload of the node be knocked at until its result is called: at its port for tunnels, from a pod
-// outside of the mesh, and from within at the one that takes what its app sends out. (What is not redirected
-// there gets a reset, but gets it from who listens.)
+// knock has a workload of the node be knocked at until its result is called. At its port for tunnels it is done from a pod
+// outside of the mesh. At the one that takes what its app sends out, from within: there a server in that pod is dialled,
+// which says a byte, so that the redirect leads to the proxy, and the proxy on in plain text.
 func (m *meshed) knock(ctx context.Context, n *nodeSide) (stop func() error, err error) {
 	of, err := m.firstOn(n)
 	if err != nil {
@@ -47,18 +49,39 @@ func (m *meshed) knock(ctx context.Context, n *nodeSide) (stop func() error, err
 	if err != nil {
 		return nil, err
 	}
-	own := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if ip.Is6() {
-		own = netip.IPv6Loopback()
+	var there net.Listener
+	err = outside.Within(func() (err error) {
+		there, err = new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(outside.Addr(), 0).String())
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, outside.Close())
 	}
+	go greet(there)
 	knocks := knock.Begin(ctx, knock.Config{
 		Every: knocksEvery, Patience: knockPatience,
 		Ports: []knock.Port{
 			{At: netip.AddrPortFrom(ip, redirect.TunnelPort), Within: outside.Within, Says: hello},
-			{At: netip.AddrPortFrom(own, redirect.OutboundPort), Within: of.Within},
+			{At: there.Addr().(*net.TCPAddr).AddrPort(), Within: of.Within, Says: []byte("?"), Number: redirect.OutboundPort},
 		},
 		Emit:  m.sink.Event,
 		Event: timeline.Event{Source: "runner", Subject: of.UID(), Name: of.Name(), Node: n.name},
 	})
-	return func() error { return errors.Join(knocks.Stop(), outside.Close()) }, nil
+	return func() error { return errors.Join(knocks.Stop(), there.Close(), outside.Close()) }, nil
+}
+
+// greet answers each connection of a listener by a byte, and holds it until the client has gone. It ends with the listener.
+func greet(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			if _, err := c.Write([]byte("!")); err == nil {
+				_, _ = io.Copy(io.Discard, c)
+			}
+		}()
+	}
 }

@@ -65,10 +65,11 @@ func CutShows() assertions.Check {
 				total++
 				tally.Span(a.killed, a.killed+showsWithin)
 				for _, s := range c.Timeline.Samples {
-					if s.Start >= a.killed || s.End < a.killed || !s.Failed() && on[s.Stream.Target()] != a.node {
-						continue
+					uid := s.Stream.Target()
+					if s.Start >= a.killed || s.End < a.killed || !s.Failed() && on[uid] != a.node || uid != "" && on[uid] != a.node {
+						continue // what is to others, and fails, is OnlyTheGap's
 					}
-					id, name, says := s.ID, s.Stream.Target(), s.Stream.Kind()
+					id, name, says := s.ID, uid, s.Stream.Kind()
 					switch inTLS := s.Stream.Flow().Protocol.Tunnels(); {
 					case s.End > a.killed+showsWithin:
 						tally.Late(c, s.End, name, id, "%s: %s, which was under way at the SIGKILL, hung until then: %s", a.when(s.End), says, s.Outcome)
@@ -134,8 +135,9 @@ func OnlyTheGap() assertions.Check {
 				var first, through time.Duration // that was answered
 				for _, s := range c.Timeline.Samples {
 					uid, f := s.Stream.Target(), s.Stream.Flow()
-					if at, is := gone[uid]; s.Start < a.killed || is && s.End >= at && on[uid] == a.node {
-						continue // who is told to go is another rule's
+					here := uid == "" || on[uid] == a.node
+					if at, is := gone[uid]; s.End < a.killed || here && s.Start < a.killed || is && s.End >= at && on[uid] == a.node {
+						continue // what stood is CutShows', and who is told to go another rule's
 					}
 					// Who dials by itself, or from a pod of the node, waits for no other proxy than the node's.
 					itself := f.Protocol.Tunnels() || f.Path == flow.Outbound
@@ -143,7 +145,6 @@ func OnlyTheGap() assertions.Check {
 					if itself {
 						within = servedWithin
 					}
-					here := uid == "" || on[uid] == a.node
 					switch {
 					case !s.Failed() && uid != "" && here && f.Protocol.Tunnels() && (first == 0 || s.End < first):
 						first = s.End

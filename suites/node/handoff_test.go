@@ -35,12 +35,20 @@ func TestNoneKnocksInVain(t *testing.T) {
 			tell(s, at, node, timeline.KnockFailed, map[string]string{"port": "15001", "why": "connect: connection refused", "took": "1ms"})
 		}
 	}
+	// hanging begins at an instant, and is given up three seconds later.
+	hanging := func(at time.Duration, node string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			tell(s, at+3*time.Second, node, timeline.KnockFailed, map[string]string{"port": "15008", "why": "connected, and not answered: connection timed out", "took": "3s"})
+		}
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "none", Build: with("200", nil, "a", "b"), Want: spec.Pass},
 		{Name: "one", Build: with("200", failing(toldAt+100*time.Millisecond, "b"), "a", "b"), Want: spec.Fail},
 		{Name: "before it is told to go", Build: with("200", failing(toldAt-400*time.Millisecond, "a"), "a", "b"), Want: spec.Fail},
 		{Name: "on another node", Build: with("200", failing(toldAt, "c"), "a", "b"), Want: spec.Pass},
 		{Name: "long after", Build: with("200", failing(toldAt+4*time.Second, "a"), "a", "b"), Want: spec.Pass},
+		{Name: "one that nobody answers", Build: with("200", hanging(toldAt+time.Second, "a"), "a", "b"), Want: spec.Fail},
+		{Name: "one that nobody answers, begun long before", Build: with("200", hanging(toldAt-2*time.Second, "a"), "a", "b"), Want: spec.Pass},
 		{Name: "too few", Build: with("100", nil, "a", "b"), Want: spec.Inconclusive},
 		{Name: "only one was replaced", Build: with("200", nil, "a"), Want: spec.Inconclusive},
 	})

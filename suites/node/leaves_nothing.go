@@ -4,12 +4,15 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -30,31 +33,39 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.OnNodes,
 	Disrupt:    behaviour.EndBoth,
-	Traffic:    behaviour.NodeTraffic,
+	Traffic:    append(slices.Clone(behaviour.NodeTraffic), mute),
 	Checks:     []assertions.Check{HoldsNothing()},
-	BrokenBy:   []spec.Fault{nodeproxy.KeepsListening},
+	BrokenBy:   []spec.Fault{nodeproxy.KeepsListening, nodeproxy.KeepsMute},
 	Resolution: 60 * time.Millisecond,
 })
+
+// mute are connections to a workload's port for tunnels on which nothing comes, for less long than a server waits for it.
+var mute = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Mute, Takes: 8 * time.Second}, Rate: 2}
+
+// muteFor is how long before a workload's end a connection may have begun that is not given up yet then, on either side.
+const muteFor = 2 * time.Second
 
 // HoldsNothing judges the sockets in a workload's network when its last process has ended and its removal is
 // acknowledged: whoever holds one then is no part of it.
 func HoldsNothing() assertions.Check {
+	unsaid := assertions.Floor{Per: "termination", Name: fmt.Sprintf("connections to its port for tunnels on which nothing came, begun in the last %s before its removal", muteFor), N: 1, Reason: "two begin in a second"}
 	looked := assertions.Floor{Per: "termination", Name: "looks at the sockets in the workload's network, behind its removal", N: 1, Reason: "a workload has one end"}
 	return assertions.Check{
 		Name:     "the sockets that are held in a workload's network behind its removal",
 		Expected: "none",
-		Floors:   []assertions.Floor{looked},
+		Floors:   []assertions.Floor{looked, unsaid},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := 0
 			for t := range tally.Terminations(c) {
-				n := 0
+				n, silent := 0, 0
 				for _, e := range c.Timeline.EventsOf(timeline.CNIDel, t.UID) {
 					held, seen := e.Attrs["held"]
 					if !seen {
 						continue
 					}
 					n++
+					silent += mutesBefore(c, t, e)
 					tally.Span(e.At, e.At)
 					for _, socket := range strings.Fields(held) {
 						tally.Against(e.At, t.Name, "", "%s: somebody held %s when the removal was acknowledged", t.Clock(e.At), socket)
@@ -62,10 +73,26 @@ func HoldsNothing() assertions.Check {
 				}
 				all += n
 				tally.Least(looked, t.Name, n)
+				tally.Least(unsaid, t.Name, silent)
 			}
 			return tally.Conclude(
 				fmt.Sprintf("no socket was held in the network of any of %s", assertions.Plural(all, "workload that was removed", "workloads that were removed")),
 				fmt.Sprintf("%s held behind the removal", assertions.Plural(tally.Culprits(), "socket was", "sockets were")))
 		},
 	}
+}
+
+// mutesBefore are the connections to an instance on which nothing was said, and that were begun just before a DEL of it.
+func mutesBefore(c assertions.Case, t assertions.Ending, del timeline.Event) int {
+	took, err := time.ParseDuration(del.Attrs["took"])
+	if err != nil {
+		return 0
+	}
+	n, begun := 0, del.At-took
+	for _, s := range c.Timeline.Samples {
+		if s.Stream.Target() == t.UID && s.Stream.Flow().Op == flow.Mute && !s.Failed() && s.Start > begun-muteFor && s.End < begun {
+			n++
+		}
+	}
+	return n
 }

@@ -113,12 +113,26 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 
 func TestHoldsNothing(t *testing.T) {
 	check := HoldsNothing()
+	silent := func(s scene.Scene) { // begun a second before
+		at := gone - time.Second
+		s.Add(timeline.Sample{
+			Stream: flow.To(mute.Flow, scene.UID), ID: "mute", Conn: 1, Nth: 1, Due: at, Start: at, Sent: at, End: at + 1,
+			Outcome: timeline.OK, Phase: timeline.PhaseDone,
+		})
+	}
 	del := func(attrs map[string]string) func(scene.Scene) {
-		return func(s scene.Scene) { s.Event(gone, timeline.CNIDel, scene.UID, attrs) }
+		return func(s scene.Scene) {
+			attrs["took"] = "50ms"
+			s.Event(gone, timeline.CNIDel, scene.UID, attrs)
+			silent(s)
+		}
 	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "none", Build: del(map[string]string{"held": ""}), Want: spec.Pass},
+		{Name: "none, and there was none on which nothing came", Build: func(s scene.Scene) {
+			s.Event(gone, timeline.CNIDel, scene.UID, map[string]string{"held": "", "took": "50ms"})
+		}, Want: spec.Inconclusive},
 		{Name: "a listener", Build: del(map[string]string{"held": "listening@[::]:15008"}), Want: spec.Fail},
-		{Name: "nobody looked", Build: del(map[string]string{"took": "1ms"}), Want: spec.Inconclusive},
+		{Name: "nobody looked", Build: del(map[string]string{}), Want: spec.Inconclusive},
 	})
 }

@@ -115,13 +115,14 @@ func nodesOf(c assertions.Case) map[string]string {
 	return out
 }
 
-// meanwhile is from the first proxy that was told to go until the last one of them is gone.
-func meanwhile(all []replaced) (from, to time.Duration) {
+// meanwhile is from the first proxy that was told to go until P after the last one of them is gone: what a proxy takes
+// with it when it goes, its successor lacks then.
+func meanwhile(c assertions.Case, all []replaced) (from, to time.Duration) {
 	for i, r := range all {
 		if i == 0 || r.told < from {
 			from = r.told
 		}
-		to = max(to, r.gone)
+		to = max(to, r.gone+c.P)
 	}
 	return from, to
 }
@@ -153,15 +154,16 @@ func NoneFailsMeanwhile() assertions.Check {
 			var tally assertions.Tally
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
-			from, to := meanwhile(all)
+			from, to := meanwhile(c, all)
+			opens := opened(c)
 			tally.Span(from, to)
-			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
+			total, lost, news, crossed, cut := 0, 0, 0, 0, 0
 			for _, s := range c.Timeline.Samples {
 				if s.End < from || s.Start > to || turnedAway(s) {
 					continue
 				}
 				total++
-				switch fateOf(&tally, c, all, s, s.Stream.Target(), "") {
+				switch fateOf(&tally, c, all, s, opens[connOf(s)], s.Stream.Target(), "") {
 				case cutInTime:
 					cut++
 					continue
@@ -170,13 +172,13 @@ func NoneFailsMeanwhile() assertions.Check {
 					continue
 				}
 				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {
-					opened++
+					news++
 				}
 				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {
 					crossed++
 				}
 			}
-			tally.Count(fresh, opened)
+			tally.Count(fresh, news)
 			tally.Count(kept, crossed)
 			atDeadline := ""
 			if cut > 0 {
@@ -188,6 +190,29 @@ func NoneFailsMeanwhile() assertions.Check {
 		},
 	}
 }
+
+// conn is a connection of a client's stream.
+type conn struct {
+	stream flow.Stream
+	nth    uint64
+}
+
+func connOf(s timeline.Sample) conn { return conn{s.Stream, s.Conn} }
+
+// opened is when each connection began, by the first request on it.
+func opened(c assertions.Case) map[conn]time.Duration {
+	out := map[conn]time.Duration{}
+	for _, s := range c.Timeline.Samples {
+		if at, is := out[connOf(s)]; !is || s.Start < at {
+			out[connOf(s)] = s.Start
+		}
+	}
+	return out
+}
+
+// takenUntil is how long after it was told to go a proxy may take connections: its successor listens by then, and the
+// news is on its way.
+const takenUntil = 2 * time.Second
 
 // around is how much earlier than its deadline, as it is known here, a proxy may cut, and how long behind its end
 // what it has cut is read; starvedBy is how long behind that on a machine that has no time for its reader.
@@ -203,9 +228,9 @@ func turnedAway(s timeline.Sample) bool {
 }
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
-// proxy in which its connection may have stood, and which had not been gone for so long. How late a proxy may cut is another
-// rule's.
-func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind time.Duration) bool {
+// proxy in which its connection may have stood, by when that began, and which had not been gone for so long. How late a
+// proxy may cut is another rule's.
+func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, behind time.Duration) bool {
 	switch s.Outcome {
 	case timeline.Reset, timeline.StreamReset:
 	default:
@@ -213,7 +238,7 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, behind 
 	}
 	deadline := c.ProxyDeadline()
 	return deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		return s.End >= r.told+deadline-around && s.End <= r.gone+behind
+		return began < r.told+takenUntil && s.End >= r.told+deadline-around && s.End <= r.gone+behind
 	})
 }
 
@@ -226,14 +251,15 @@ const (
 	lostBefore      // or so that it did not
 )
 
-// fateOf is that of a request, and tells of one that was lost: of whom, and what of it comes first.
-func fateOf(tally *assertions.Tally, c assertions.Case, all []replaced, s timeline.Sample, of, first string) fate {
+// fateOf is that of a request on a connection that began at an instant, and tells of one that was lost: of whom, and what
+// of it comes first.
+func fateOf(tally *assertions.Tally, c assertions.Case, all []replaced, s timeline.Sample, began time.Duration, of, first string) fate {
 	switch {
 	case !s.Failed():
 		return served
-	case cutAtDeadline(c, all, s, around):
+	case cutAtDeadline(c, all, s, began, around):
 		return cutInTime
-	case cutAtDeadline(c, all, s, starvedBy):
+	case cutAtDeadline(c, all, s, began, starvedBy):
 		// By whom, only the time of its end says.
 		tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
 	default:

@@ -65,6 +65,14 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 			}
 		}
 	}
+	// lasting ends one that was under way when the proxies were told to go, at their deadline.
+	lasting := func(by timeline.Outcome) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.ID == "new0" {
+				s.End, s.Outcome, s.Phase = toldAt+6*time.Second, by, timeline.PhaseBody
+			}
+		}
+	}
 	judge := func(tl *timeline.Timeline) spec.Finding {
 		c := assertions.NewCase(tl, scene.P)
 		c.Deadline = 6 * time.Second
@@ -74,16 +82,23 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 		{Name: "none", Build: with(nil, "a", "b"), Want: spec.Pass},
 		{Name: "one of the new", Build: with(failing(toldAt+time.Second, toldAt+time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "one that was under way", Build: with(failing(toldAt-time.Second, toldAt-time.Second+1), "a", "b"), Want: spec.Fail},
-		{Name: "cut at the deadline", Build: func(s scene.Scene) {
+		{Name: "cut at the deadline", Build: with(lasting(timeline.Reset), "a", "b"), Want: spec.Pass},
+		{Name: "ended at the deadline, as if it were whole", Build: with(lasting(timeline.Truncated), "a", "b"), Want: spec.Fail},
+		{Name: "a new one, when the deadline is over", Build: with(failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
+		{Name: "on a connection that began before, when the deadline is over", Build: func(s scene.Scene) {
 			with(failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond), "a", "b")(s)
-		}, Want: spec.Pass},
-		{Name: "ended at the deadline, as if it were whole", Build: func(s scene.Scene) {
-			with(func(x *timeline.Sample) {
-				if failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond)(x); x.Failed() {
-					x.Outcome = timeline.Truncated
+			for i, x := range s.Samples {
+				if x.Failed() { // it is the second request on that of the first of all
+					s.Samples[i].Stream, s.Samples[i].Conn, s.Samples[i].Nth = s.Samples[0].Stream, s.Samples[0].Conn, 2
 				}
-			}, "a", "b")(s)
-		}, Want: spec.Fail},
+			}
+		}, Want: spec.Pass},
+		{Name: "when the last proxy has just gone", Build: with(func(x *timeline.Sample) {
+			if x.ID == "new399" {
+				x.Start, x.Due, x.Sent, x.End = goneAt+time.Second, goneAt+time.Second, goneAt+time.Second, goneAt+time.Second+1
+				x.Outcome, x.Phase = timeline.Refused, timeline.PhaseDial
+			}
+		}, "a", "b"), Want: spec.Fail},
 		{Name: "only one was replaced", Build: with(nil, "a"), Want: spec.Inconclusive},
 		{Name: "none went", Build: func(s scene.Scene) { calls(s, nil) }, Want: spec.Inconclusive},
 	})

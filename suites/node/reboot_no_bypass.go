@@ -22,7 +22,7 @@ import (
 
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "node.reboot-no-bypass",
-	Title: "When a node restarts without a drain, nothing leaves its pods in plain text, whoever comes up first",
+	Title: "When a node restarts without a drain, nothing leaves its pods in plain text, whether its agent or its proxy is there first",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Quote: "A node that restarts without a drain (kubelet, runtime, node proxy and pods come up in any order): no connection of an enrolled pod ever leaves in plain text.",
@@ -100,6 +100,21 @@ func (r restart) order(c assertions.Case) string {
 	return strings.Join(said, ", ")
 }
 
+// startedFirst counts the restarts in which a node's agent, or its proxy, was started before the other one.
+func startedFirst(c assertions.Case, all []restart, kind timeline.EventKind) int {
+	n := 0
+	for _, r := range all {
+		i := slices.IndexFunc(c.Timeline.Events, func(e timeline.Event) bool {
+			starts := e.Kind == timeline.NodeAgent && e.Attrs["is"] == timeline.NodeAgentStarts || e.Kind == timeline.NodeProxy && e.Attrs["is"] == timeline.NodeProxyStarts
+			return starts && e.Node == r.node && r.during(e.At)
+		})
+		if i >= 0 && c.Timeline.Events[i].Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // again is a pod of the node that has begun again.
 type again struct {
 	uid, name string
@@ -143,6 +158,8 @@ const firstOf = time.Second
 // NothingLeavesInPlainText judges what apps of a node's pods send out that has restarted without a drain.
 func NothingLeavesInPlainText() assertions.Check {
 	restarted := assertions.Floor{Name: "restarts of a node without a drain, after which it came back", N: 2, Reason: "one in which its agent is there first, and one in which its proxy is"}
+	agents := assertions.Floor{Name: "of these, restarts in which its agent was started first", N: 1}
+	proxies := assertions.Floor{Name: "of these, restarts in which its proxy was started first", N: 1}
 	pods := assertions.Floor{Per: "restart", Name: "pods of the node that began again", N: 1, Reason: "each of them may be the only one that goes past the mesh"}
 	first := assertions.Floor{Per: "pod", Name: fmt.Sprintf("connections that its app made in the first %s of its life", firstOf), N: 5, Reason: "30 a second, from its start on"}
 	served := assertions.Floor{Per: "pod", Name: "connections of its app that were served", N: 60, Reason: "30 a second, for 5 s at least"}
@@ -150,11 +167,13 @@ func NothingLeavesInPlainText() assertions.Check {
 	return assertions.Check{
 		Name:     "what leaves the pods of a node that has restarted without a drain",
 		Expected: "from the first moment of an app's life on, no connection of its pod leaves in plain text: it goes into a tunnel, or it fails",
-		Floors:   []assertions.Floor{restarted, pods, first, served, tunnels},
+		Floors:   []assertions.Floor{restarted, agents, proxies, pods, first, served, tunnels},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := restartsIn(c)
 			tally.Count(restarted, len(all))
+			tally.Count(agents, startedFirst(c, all, timeline.NodeAgent))
+			tally.Count(proxies, startedFirst(c, all, timeline.NodeProxy))
 			total, passed, made, early, well := 0, 0, 0, 0, 0
 			said := ""
 			for _, r := range all {

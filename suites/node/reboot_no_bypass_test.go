@@ -30,7 +30,9 @@ func restarting(s scene.Scene, late time.Duration, set func(*timeline.Sample)) {
 	for nth, r := range restartScene {
 		on(r.down, timeline.NodeRestart, "a", map[string]string{"is": timeline.NodeDown})
 		on(r.up, timeline.NodeRestart, "a", map[string]string{"is": timeline.NodeUp})
-		on(r.up+time.Second, timeline.NodeAgent, "agent", map[string]string{"is": timeline.NodeAgentStarts})
+		agent := r.up + time.Second // the second time behind the proxy
+		on(agent, timeline.NodeAgent, "agent", map[string]string{"is": timeline.NodeAgentStarts})
+		on(agent+time.Second-time.Duration(nth)*1500*time.Millisecond, timeline.NodeProxy, "proxy", map[string]string{"is": timeline.NodeProxyStarts})
 		on(r.begins, timeline.NodeProxy, "proxy", map[string]string{"is": timeline.NodeProxyServes})
 		ip := fmt.Sprintf("10.0.1.%d", nth)
 		on(r.up+2*time.Second, timeline.CNIAdd, stays, map[string]string{"ips": ip + " fd00::1", "error": "no agent answers"})
@@ -90,6 +92,11 @@ func TestNothingLeavesInPlainText(t *testing.T) {
 			dialled(s, last.begins+time.Second, "10.0.1.1:40001", "10.0.2.1:8080")
 		}), Want: spec.Fail},
 		{Name: "containers, and tunnels", Build: with(runs), Want: spec.Pass},
+		{Name: "its agent came first each time", Build: with(func(s scene.Scene) {
+			s.Drop(func(e timeline.Event) bool {
+				return e.At > last.up && e.Kind == timeline.NodeProxy && e.Attrs["is"] == timeline.NodeProxyStarts
+			})
+		}), Want: spec.Inconclusive},
 		{Name: "it called late", Build: func(s scene.Scene) { restarting(s, 1100*time.Millisecond, nil) }, Want: spec.Inconclusive},
 		{Name: "it never began again", Build: with(func(s scene.Scene) {
 			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.CNIAdd && e.At > last.up })

@@ -60,7 +60,8 @@ func StreamsOutlast() assertions.Check {
 			var tally assertions.Tally
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
-			from, to := meanwhile(all)
+			from, to := meanwhile(c, all)
+			opens := opened(c)
 			tally.Span(from, to)
 			total, ended, cut, lost := 0, 0, 0, 0
 			standing := make([]int, len(all))
@@ -75,7 +76,7 @@ func StreamsOutlast() assertions.Check {
 					}
 				}
 				began := fmt.Sprintf("%s after it began, and ", (s.End - s.Start).Round(time.Millisecond))
-				switch fateOf(&tally, c, all, s, s.Reached, began) {
+				switch fateOf(&tally, c, all, s, opens[connOf(s)], s.Reached, began) {
 				case served:
 					ended++
 				case cutInTime:

@@ -34,7 +34,7 @@ func Direct(s timeline.Sample, t assertions.Ending) bool {
 // ours says whether a sample is of a connection in a tunnel of our own client's.
 func ours(s timeline.Sample) bool {
 	f := s.Stream.Flow()
-	return f.Protocol.Tunnels() && f.Path == flow.Direct
+	return f.Protocol.Tunnels() && f.Path == flow.Direct && f.Op != flow.Mute // which says nothing, and has no tunnel
 }
 
 // To are those to an instance, in the order of their first connections.
