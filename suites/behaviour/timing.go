@@ -86,7 +86,7 @@ func (p Price) order(plan []Scenario) {
 		plan = plan[1:]
 	}
 	apart := func(s Scenario) int {
-		if s.Disrupt.NodeWide() {
+		if s.apart() {
 			return 1
 		}
 		return 0
@@ -108,7 +108,7 @@ func (p Price) remaining(plan []Scenario, gone []time.Duration) time.Duration {
 	var work float64 // in core seconds
 	for i, s := range plan {
 		d := max(0, p.Estimate(s)-gone[i])
-		if s.Control || s.Disrupt.NodeWide() {
+		if s.Control || s.apart() {
 			apart += d
 			continue
 		}
