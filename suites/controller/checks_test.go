@@ -16,6 +16,11 @@ func judge(k assertions.Check) func(*timeline.Timeline) spec.Finding {
 	return func(tl *timeline.Timeline) spec.Finding { return k.Run(assertions.NewCase(tl, scene.P)) }
 }
 
+// starved has the machine be so from a little before D on.
+func starved(s scene.Scene) {
+	s.Through("direct/https1/new/get@"+scene.UID, 50, func(x *timeline.Sample) { x.Saturated = x.Start > scene.D-time.Second })
+}
+
 func TestInjects(t *testing.T) {
 	tries := func(odd time.Duration, result string) func(scene.Scene) {
 		return func(s scene.Scene) {
@@ -32,6 +37,14 @@ func TestInjects(t *testing.T) {
 		{Name: "each with its sidecar", Build: tries(0, ""), Want: spec.Pass},
 		{Name: "one is refused", Build: tries(scene.D+100*time.Millisecond, timeline.TriedRefused), Want: spec.Fail},
 		{Name: "one is bare", Build: tries(scene.Exit, timeline.TriedBare), Want: spec.Fail},
+		{Name: "one is refused on a machine that was starved just then", Build: func(s scene.Scene) {
+			tries(scene.D+100*time.Millisecond, timeline.TriedRefused)(s)
+			starved(s)
+		}, Want: spec.Inconclusive},
+		{Name: "one is bare on a machine that was starved just then", Build: func(s scene.Scene) {
+			tries(scene.Exit, timeline.TriedBare)(s)
+			starved(s)
+		}, Want: spec.Fail},
 		{Name: "one is refused when the news is everywhere", Build: tries(scene.Exit+scene.P+100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
 		{Name: "one is refused before D", Build: tries(scene.D-100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
 		{Name: "none is tried", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
