@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -49,22 +50,39 @@ var _ = behaviour.Register(behaviour.Behaviour{
 })
 
 // DeniedWhereNobodyListens judges the answers to CONNECTs to a port where nothing listens, while the
-// pod is as ever and while it drains.
+// pod is as ever and while it drains; and that there is one, for as long as its app accepts: as it says
+// itself (timeline.DrainListenerClosed), and for P from D on where it says nothing.
 func DeniedWhereNobodyListens() assertions.Check {
 	before := assertions.Floor{Per: "termination", Name: "CONNECTs that were answered before D", N: 20, Reason: "the answer to each is the same: it is no count over a window"}
 	during := assertions.Floor{Per: "termination", Name: "CONNECTs that were answered after D", N: 20, Reason: before.Reason}
 	return assertions.Check{
 		Name:     "CONNECTs to a port where nothing listens",
-		Expected: "each is answered with an error's status, before and after D",
+		Expected: "each is answered with an error's status, before and after D, until the app accepts no more; in a tunnel that is kept it may be turned away as not processed",
 		Floors:   []assertions.Floor{before, during},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := 0
 			for t := range tally.Terminations(c) {
 				tally.SpanDrain(c, t)
+				until := t.Drain.At + c.P
+				shut, said := t.SaysShut(c)
+				if said {
+					until = shut - atTheDoor
+				}
 				n := map[bool]int{} // whether it was answered after D
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Flow().Op != flow.Vacant || !tunnel.Direct(s, t) || s.Status == 0 {
+					if s.Stream.Flow().Op != flow.Vacant || !tunnel.Direct(s, t) {
+						continue
+					}
+					if s.Status == 0 {
+						switch {
+						case s.Start < c.Steady || s.Start > until || !unanswered(s):
+						case said && s.End > shut:
+							// On a machine without time half a second is not enough for an answer.
+							tally.Late(c, s.End, t.Name, s.ID, "%s: %s: a CONNECT was not answered until the app's listener had closed: %s: %s", t.Clock(s.End), s.Stream.Kind(), s.Outcome, s.Err)
+						default:
+							tally.Failed(c, s, s.End, t.Name, "%s: a CONNECT was never answered", t.Clock(s.End))
+						}
 						continue
 					}
 					all++
@@ -77,7 +95,12 @@ func DeniedWhereNobodyListens() assertions.Check {
 				tally.Least(during, t.Name, n[true])
 			}
 			return tally.Conclude(fmt.Sprintf("all %d were answered with an error's status", all),
-				fmt.Sprintf("%d of %s answered with success", tally.Culprits(), assertions.Plural(all, "CONNECT was", "CONNECTs were")))
+				fmt.Sprintf("%s answered with success, or never; %d were answered", assertions.Plural(tally.Culprits(), "CONNECT was", "CONNECTs were"), all))
 		},
 	}
+}
+
+// unanswered says whether a CONNECT was sent in a tunnel that stood, and nobody said that it was not processed.
+func unanswered(s timeline.Sample) bool {
+	return s.Phase != timeline.PhaseDial && s.Phase != timeline.PhaseTLS && !s.Outcome.SafeToRetry()
 }

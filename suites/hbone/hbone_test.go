@@ -190,11 +190,28 @@ func TestDeniedWhereNobodyListens(t *testing.T) {
 			}
 		}
 	}
+	// unanswered has those that begin in a stretch get no status.
+	unanswered := func(from, to time.Duration, o timeline.Outcome, p timeline.Phase) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.Start >= from && s.Start < to {
+				s.Status, s.Outcome, s.Phase = 0, o, p
+			}
+		}
+	}
 	judge(t, DeniedWhereNobodyListens(), []scene.Row{
 		{Name: "denied", Build: answers(scene.Exit, none), Want: spec.Pass},
 		{Name: "200 before D", Build: answers(scene.Exit, one(scene.D-time.Second)), Want: spec.Fail},
 		{Name: "200 after D", Build: answers(scene.Exit, one(scene.D+time.Second)), Want: spec.Fail},
 		{Name: "nobody was asked after D", Build: answers(scene.D, none), Want: spec.Inconclusive},
-		{Name: "nobody answered", Build: answers(scene.Exit, func(s *timeline.Sample) { s.Status, s.Outcome, s.Phase = 0, timeline.Reset, timeline.PhaseWrite }), Want: spec.Inconclusive},
+		{Name: "nobody answered", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
+		{Name: "one was never answered before D", Build: answers(scene.Exit, unanswered(scene.D-time.Second, scene.D-800*time.Millisecond, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
+		{Name: "one was never answered after D", Build: answers(scene.Exit, unanswered(scene.D+time.Second, scene.D+1200*time.Millisecond, timeline.StreamReset, timeline.PhaseFirstByte)), Want: spec.Fail},
+		{Name: "none was behind P, and nobody says when the app is gone", Build: answers(scene.Exit, unanswered(scene.D+5*time.Second, scene.Exit, timeline.Closed, timeline.PhaseFirstByte)), Want: spec.Pass},
+		{Name: "none was, while the app accepts", Build: func(s scene.Scene) {
+			s.Event(scene.D+8*time.Second, timeline.DrainListenerClosed, scene.UID, nil)
+			answers(scene.Exit, unanswered(scene.D+5*time.Second, scene.Exit, timeline.Closed, timeline.PhaseFirstByte))(s)
+		}, Want: spec.Fail},
+		{Name: "a few were turned away", Build: answers(scene.Exit, unanswered(scene.D, scene.D+time.Second, timeline.RefusedStream, timeline.PhaseFirstByte)), Want: spec.Pass},
+		{Name: "a few had no tunnel", Build: answers(scene.Exit, unanswered(scene.D, scene.D+time.Second, timeline.Refused, timeline.PhaseDial)), Want: spec.Pass},
 	})
 }
