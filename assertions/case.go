@@ -52,6 +52,8 @@ type Case struct {
 	// they are not among the timeline's samples.
 	Cancelled int
 	Unsent    []timeline.Sample
+	// Wired: somebody watched what passes between pods of the mesh (MarkWire, timeline.Wire).
+	Wired bool
 	// Plain: who answers names nobody and keeps no ledger (MarkPlain). What a client saw is all
 	// that there is. Lasts: it has requests that last, all the same.
 	Plain, Lasts bool
@@ -95,8 +97,11 @@ func NewCase(tl *timeline.Timeline, p time.Duration) Case {
 			c.Terminations = append(c.Terminations, e)
 		}
 	}
+	c.Wired = len(tl.EventsOf(timeline.Wire, "")) > 0
 	for _, e := range tl.EventsOf(timeline.Marker, "") {
 		switch e.Attrs["what"] {
+		case MarkWire:
+			c.Wired = true
 		case MarkSteady:
 			c.Steady = e.At
 		case MarkTail:
@@ -125,6 +130,8 @@ const (
 	// that are ended have several. Attrs: deployment, container; role, where what is ended is
 	// neither a front nor an app; sidecar, the container of one that its vendor put beside it.
 	MarkSubject = "subject"
+	// MarkWire says that the nodes' wire is watched from now on, whether it has anything (timeline.Wire) or not.
+	MarkWire = "wire"
 	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name); timeout,
 	// after which, from its SIGTERM on, one of them cuts what is left (a Go duration).
 	MarkProxies = "proxies"

@@ -116,6 +116,8 @@ type Sample struct {
 	// LastOnConn: the reply said that the connection ends (Connection: close,
 	// or a GOAWAY had arrived).
 	LastOnConn bool `json:"lastOnConn,omitempty"`
+	// EndStream: it failed in a tunnel, whose server had ended its stream by END_STREAM: what came was all.
+	EndStream bool `json:"endStream,omitempty"`
 	// Brief: it is one of the short ones of a flow that has long ones too (flow.Mixed).
 	Brief bool `json:"brief,omitempty"`
 	// Saturated: the generator missed its own schedule, or never began the attempt.
@@ -263,7 +265,7 @@ const (
 	PeerSaw EventKind = "peer.saw"
 
 	// Wire: what the node's wire had of a connection of TCP between two pods that discovery has in the
-	// mesh. Attrs: what (WireDialled: its first segment; WireSaid: the first with a byte in it, told
+	// mesh, or from one of them to a Service's own address. Attrs: what (WireDialled: its first segment; WireSaid: the first with a byte in it, told
 	// only of what is no tunnel), from, to (host:port of the segment).
 	Wire EventKind = "wire"
 
@@ -397,7 +399,7 @@ const (
 	PeerToldToGo  = "told-to-go" // the other side said GOAWAY
 	PeerPinged    = "pinged"     // the other side asked for a sign of life
 	PeerSilent    = "silent"     // it says nothing more in the tunnel
-	PeerEnded     = "ended"      // the tunnel is over. Attrs: by (how the other side ended it; PeerItself: it did)
+	PeerEnded     = "ended"      // the tunnel is over. Attrs: by (how the other side ended it; PeerItself: it did), open (streams in it by then)
 )
 
 // What the node's wire had of a connection: see Wire.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/scene"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -55,6 +56,15 @@ func TestCallsServedOnceServed(t *testing.T) {
 		{Name: "it listened at once", Build: func(s scene.Scene) { calling(s, nil) }, Want: spec.Inconclusive},
 		{Name: "none was ever served", Build: func(s scene.Scene) { calling(s, refused) }, Want: spec.Inconclusive},
 		{Name: "a tunnel", Build: wire(timeline.WireDialled, "10.1.0.2:15008"), Want: spec.Pass},
+		{Name: "the wire had no tunnel", Build: func(s scene.Scene) {
+			late(nil)(s)
+			s.Event(time.Second, timeline.Marker, "", map[string]string{"what": assertions.MarkWire})
+		}, Want: spec.Inconclusive},
+		{Name: "the wire had a tunnel to the pod alone", Build: func(s scene.Scene) {
+			late(nil)(s)
+			s.Event(6*time.Second, timeline.Wire, "", map[string]string{"what": timeline.WireDialled, "from": "10.1.0.2:40000", "to": "10.1.0.1:15008"})
+		}, Want: spec.Inconclusive},
+		{Name: "plain text to a Service", Build: wire(timeline.WireDialled, "10.2.0.1:8080"), Want: spec.Fail},
 		{Name: "plain text", Build: wire(timeline.WireDialled, "10.1.0.2:8080"), Want: spec.Fail},
 		{Name: "the wire was not seen whole", Build: func(s scene.Scene) {
 			late(nil)(s)
