@@ -292,6 +292,13 @@ func TestSilent(t *testing.T) {
 		t.Error("the stream ended in good order")
 	}
 	b.await(t, timeline.PeerEnded, "", 1)
+	b.mu.Lock()
+	for _, e := range b.saw {
+		if e.Attrs["what"] == timeline.PeerEnded && e.Attrs["open"] != "1" {
+			t.Errorf("%v: a stream was open", e.Attrs)
+		}
+	}
+	b.mu.Unlock()
 	end(t, b.talk(t)) // in a new one
 }
 

@@ -309,6 +309,7 @@ func (t *tunnel) silence() {
 func (t *tunnel) ended(err error) {
 	t.mu.Lock()
 	t.over = true
+	open := len(t.streams)
 	for _, s := range t.streams {
 		s.lost()
 	}
@@ -316,7 +317,7 @@ func (t *tunnel) ended(err error) {
 	t.room.Broadcast()
 	t.mu.Unlock()
 	_ = t.tcp.Close()
-	t.say(timeline.PeerEnded, "by", howEnded(err, ending))
+	t.say(timeline.PeerEnded, "by", howEnded(err, ending), "open", decimal(open))
 }
 
 // howEnded says how the other side ended a connection; ending: this side was first.

@@ -43,6 +43,7 @@ type passage struct {
 	id    uint32        // 0: not a byte of it was written
 	sent  time.Duration // the request was written to its end; 0: it was not
 	first time.Duration // the first HEADERS of the answer had arrived; 0: none has
+	ended bool          // the peer said END_STREAM
 	reset bool          // by the peer
 	code  http2.ErrCode // of that
 }
@@ -166,10 +167,16 @@ func (t *tap) written(f frames.Frame) {
 
 func (t *tap) received(f frames.Frame) {
 	switch f.Type {
-	case http2.FrameHeaders:
-		if p := t.open[f.StreamID]; p != nil && p.first == 0 {
+	case http2.FrameHeaders, http2.FrameData:
+		p := t.open[f.StreamID]
+		if p == nil {
+			return
+		}
+		if f.Type == http2.FrameHeaders && p.first == 0 {
 			p.first = timeline.Monotonic()
 		}
+		// The flag has the same bit in both kinds.
+		p.ended = p.ended || f.Flags.Has(http2.FlagDataEndStream)
 	case http2.FramePing:
 		if !f.Flags.Has(http2.FlagPingAck) {
 			t.pings = append(t.pings, timeline.Monotonic())

@@ -90,6 +90,7 @@ func (c tunnel) speak(ctx context.Context, a *attempt, p *passage, in *inner, cu
 		_, _ = io.Copy(io.Discard, in.in)
 	case timeline.Status, timeline.Corrupt, timeline.Timeout, timeline.Cancelled:
 	default:
+		a.EndStream = now.ended
 		if now.reset || seen.err != nil || seen.goAway && now.id > seen.lastID {
 			c.fail(ctx, a, errors.New(a.Err), p) // which knows why
 		}

@@ -298,6 +298,9 @@ func TestTunnelsCarryOn(t *testing.T) {
 				if s.Conn != 1 || s.StreamID != uint32(2*i+1) {
 					t.Errorf("tunnel %d, stream %d", s.Conn, s.StreamID)
 				}
+				if want := name == "the app ends early"; s.EndStream != want {
+					t.Errorf("END_STREAM: %v, want %v", s.EndStream, want)
+				}
 			}
 			if told := r.told(1); !slices.Equal(told, c.told) {
 				t.Errorf("%q, want %q", told, c.told)

@@ -4,6 +4,7 @@ package hbone
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -41,14 +42,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "A FIN says: that was all. Many protocols have no other way to tell where a message ends, and to them half a file that ends by a FIN is a file. Whoever carries a connection in two pieces has to make of a cut in one of them a cut in the other.",
-	Causes: "A proxy that closes the app's connection whatever ended the stream: a close is a FIN. A loop that copies until an error and does not look which.",
+	Causes: "A proxy that closes the app's connection whatever ended the stream: a close is a FIN. A loop that copies until an error and does not look which. One that gives up the tunnel for an error of one connection in it.",
 	Fix:    "Reset the app's connection (SO_LINGER of 0) for RST_STREAM, and for each stream of a tunnel that is lost, however it was; and reset the stream, by CONNECT_ERROR, for an RST of the app's.",
 
 	Topology: behaviour.Sourcing, NodesToo: true,
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{toCutting, toHearing},
 	Checks:     []assertions.Check{CutReachesApp(), CutReachesPeer()},
-	BrokenBy:   []spec.Fault{datapath.CutsEndToApp, datapath.CutsEndToPeer},
+	BrokenBy:   []spec.Fault{datapath.CutsEndToApp, datapath.CutsEndToPeer, datapath.CutsTunnelForStream},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -99,33 +100,45 @@ func CutReachesApp() assertions.Check {
 	}
 }
 
+// noError is an error code: RFC 9113 section 7: "The associated condition is not a result of an error."
+const noError = "NO_ERROR"
+
 // heardWithin is how long after the app's cut the peer may hear nothing of it: what carries it says that
 // at once.
 const heardWithin = 5 * time.Second
 
-// CutReachesPeer judges what the peer heard of streams whose connections the app has cut.
+// CutReachesPeer judges what the peer heard of streams whose connections the app has cut: each is cut by
+// itself, and what is in the tunnel beside it is not.
 func CutReachesPeer() assertions.Check {
 	cut := assertions.Floor{Name: "connections that the app cut in the middle of a body", N: 50}
 	reset := assertions.Floor{Name: "streams of such that the peer heard reset", N: 50}
 	return assertions.Check{
 		Name:     "streams whose connections the app cuts",
-		Expected: "the peer hears RST_STREAM of each, and END_STREAM of none",
+		Expected: "the peer hears RST_STREAM of each, with an error, and END_STREAM of none; and no other connection in its tunnel ends with it",
 		Floors:   []assertions.Floor{cut, reset},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
 			n := 0
 			for _, s := range dialled(c, flow.PeerHears) {
-				if !s.Failed() {
+				switch {
+				case !s.Failed():
 					n++
 					y.Span(s.Start, s.End)
+				case s.Start >= c.Steady: // the peer is a good one
+					y.Failed(c, s, s.End, "", "%s: before the app cut it", s.Stream.Kind())
 				}
 			}
 			resets := 0
-			for _, e := range saw(c, flow.PeerHears, timeline.PeerReset, timeline.PeerEndStream) {
-				if e.Attrs["what"] == timeline.PeerReset {
-					resets++
-				} else {
+			for _, e := range saw(c, flow.PeerHears, timeline.PeerReset, timeline.PeerEndStream, timeline.PeerEnded) {
+				switch open, _ := strconv.Atoi(e.Attrs["open"]); {
+				case e.Attrs["what"] == timeline.PeerEndStream:
 					y.Against(e.At, "", "", "stream %s in tunnel %s ended by END_STREAM", e.Attrs["stream"], e.Attrs["conn"])
+				case e.Attrs["what"] == timeline.PeerReset && e.Attrs["code"] == noError:
+					y.Against(e.At, "", "", "stream %s in tunnel %s was reset by %s, which says that nothing was wrong", e.Attrs["stream"], e.Attrs["conn"], e.Attrs["code"])
+				case e.Attrs["what"] == timeline.PeerReset:
+					resets++
+				case e.Attrs["by"] != timeline.PeerItself && open > 1 && e.At < c.Tail:
+					y.Against(e.At, "", "", "tunnel %s ended (%s) with %d streams in it: an app's cut is its own stream's", e.Attrs["conn"], e.Attrs["by"], open)
 				}
 			}
 			for _, e := range unheard(c) {
@@ -135,7 +148,7 @@ func CutReachesPeer() assertions.Check {
 			y.Count(reset, resets)
 			return y.Conclude(
 				fmt.Sprintf("the app cut %d connections, and the peer heard %d streams reset and none end", n, resets),
-				fmt.Sprintf("of %d connections that the app cut, %d ended for the peer as if that were all, or never", n, y.Culprits()))
+				fmt.Sprintf("the app cut %d connections; %d times the peer heard of such an end as if that were all, or never, or something ended beside them", n, y.Culprits()))
 		},
 	}
 }

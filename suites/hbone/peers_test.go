@@ -110,10 +110,45 @@ func TestDoesNotQueue(t *testing.T) {
 			s.End = s.Start + 3*time.Second
 		}
 	}
+	// opens opens so many streams more, in the same tunnel.
+	opens := func(s scene.Scene, at time.Duration, n int) {
+		for i := range n {
+			peerSaw(s, flow.PeerLimits, at, timeline.PeerConnect, "conn", "1", "stream", fmt.Sprintf("%d-%d", at, i))
+		}
+	}
+	starved := func(s *timeline.Sample) { s.Saturated = true }
+	// only are these, and no others.
+	only := func(at time.Duration, n int, set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			limiting(0, set)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerConnect })
+			opens(s, at, n)
+		}
+	}
 	judge(t, DoesNotQueue(), []scene.Row{
 		{Name: "served at once", Build: limiting(4, nil), Want: spec.Pass},
 		{Name: "queued", Build: limiting(4, queued), Want: spec.Fail},
 		{Name: "given up", Build: limiting(4, endingAs(bad+2*time.Second, bad+3*time.Second, timeline.Reset)), Want: spec.Fail},
+		{Name: "one more than it takes", Build: limiting(5, nil), Want: spec.Fail},
+		{Name: "more than it takes, before that could be read", Build: only(bad+50*time.Millisecond, 5, nil), Want: spec.Pass},
+		{Name: "one more, to those from before the limit", Build: func(s scene.Scene) {
+			limiting(0, nil)(s)
+			opens(s, bad-time.Second, 6)
+			opens(s, bad+2*time.Second, 1)
+		}, Want: spec.Fail},
+		{Name: "more from before the limit than it takes, and no other one", Build: func(s scene.Scene) {
+			limiting(4, nil)(s)
+			opens(s, bad-time.Second, 6)
+			s.Drop(func(e timeline.Event) bool { return e.At > bad && e.Attrs["what"] == timeline.PeerConnect })
+		}, Want: spec.Pass},
+		{Name: "one more, where one is over but for the peer", Build: func(s scene.Scene) {
+			limiting(4, nil)(s)
+			peerSaw(s, flow.PeerLimits, bad+2*time.Second, timeline.PeerEndStream, "conn", "1", "stream", "3")
+			opens(s, bad+2*time.Second+1, 1)
+		}, Want: spec.Pass},
+		{Name: "one more soon", Build: only(bad+500*time.Millisecond, 5, nil), Want: spec.Fail},
+		{Name: "one more soon, on a starved machine", Build: only(bad+500*time.Millisecond, 5, starved), Want: spec.Inconclusive},
+		{Name: "one more later, on a starved machine", Build: limiting(5, starved), Want: spec.Fail},
 		{Name: "never at the limit", Build: limiting(2, nil), Want: spec.Inconclusive},
 		{Name: "no long ones", Build: func(s scene.Scene) {
 			limiting(4, nil)(s)
@@ -199,6 +234,7 @@ func TestNoticesSilence(t *testing.T) {
 		{Name: "never given up", Build: silent(0, over), Want: spec.Fail},
 		{Name: "given up late", Build: silent(late, bad+29*time.Second), Want: spec.Fail},
 		{Name: "given up, and connections fail", Build: silent(bad+29*time.Second, late), Want: spec.Fail},
+		{Name: "given up at once", Build: silent(bad+300*time.Millisecond, bad+150*time.Millisecond), Want: spec.Pass},
 		{Name: "nothing hung", Build: silent(bad+29*time.Second, bad), Want: spec.Inconclusive},
 		{Name: "over too soon", Build: func(s scene.Scene) {
 			silent(0, over)(s)
@@ -311,6 +347,26 @@ func TestCutReachesPeer(t *testing.T) {
 			peerSaw(s, flow.PeerHears, bad, timeline.PeerConnect, "conn", "2", "stream", "1")
 			peerSaw(s, flow.PeerHears, bad+time.Second, timeline.PeerEnded, "conn", "2", "by", timeline.PeerByRST)
 		}, Want: spec.Pass},
+		{Name: "two went with their tunnel", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, bad+time.Second, timeline.PeerEnded, "conn", "2", "by", timeline.PeerByRST, "open", "2")
+		}, Want: spec.Fail},
+		{Name: "two went with their tunnel, when all was over", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, over+time.Second, timeline.PeerEnded, "conn", "2", "by", timeline.PeerByRST, "open", "2")
+		}, Want: spec.Pass},
+		{Name: "one was cut for the app before it cut it", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			calls(s, toHearing, bad+time.Second, bad+1100*time.Millisecond, endingAs(0, over, timeline.Reset))
+		}, Want: spec.Fail},
+		{Name: "one was, before anything was steady", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			calls(s, toHearing, time.Second, 1100*time.Millisecond, endingAs(0, over, timeline.Reset))
+		}, Want: spec.Pass},
+		{Name: "one was reset, and nothing was wrong", Build: func(s scene.Scene) {
+			hearing(200, 0)(s)
+			peerSaw(s, flow.PeerHears, bad+time.Second, timeline.PeerReset, "conn", "1", "stream", "2001", "code", "NO_ERROR")
+		}, Want: spec.Fail},
 		{Name: "stopped, with some on their way", Build: func(s scene.Scene) {
 			hearing(200, 0)(s)
 			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerReset && e.At > bad+30*time.Second })

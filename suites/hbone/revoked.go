@@ -23,7 +23,7 @@ var lasting = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBO
 // Of a revocation nothing is shown here: no list of revoked certificates is handed to anybody.
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "hbone.revoked",
-	Title: "A peer whose certificate runs out and is not renewed is cut, visibly, and nobody else is",
+	Title: "A client whose certificate runs out and is not renewed is cut, visibly, and nobody else is",
 	Level: spec.May,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "design", Quote: "A peer whose certificate is revoked, or runs out and is not renewed, is cut so that both sides see it; its neighbours in the same proxy live.",
@@ -42,7 +42,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.PeersMisbehave,
 	Traffic:    []load.Profile{aside, lasting, behaviour.RunningOut, behaviour.Renewing, behaviour.Renewed},
 	Checks:     []assertions.Check{CutsWithCertificate(), KeepsOthers()},
-	BrokenBy:   []spec.Fault{datapath.OutlivesCertificates, datapath.CutsAtNotAfter},
+	BrokenBy:   []spec.Fault{datapath.OutlivesCertificates, datapath.CutsAtNotAfter, datapath.EndsAtNotAfter},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -97,7 +97,7 @@ func CutsWithCertificate() assertions.Check {
 		Reason: "two begin in a second, and take 6 s each"}
 	return assertions.Check{
 		Name:     "tunnels of a client whose certificate has run out",
-		Expected: fmt.Sprintf("each is cut within %s, and each connection in it, by RST_STREAM or with its tunnel, and none as if that were all, for the client and for the app", revokedWithin),
+		Expected: fmt.Sprintf("each is cut within %s, and each connection in it, by RST_STREAM or with its tunnel, and none by END_STREAM, as if that were all; and the app's work on it ends within %s", revokedWithin, revokedWithin),
 		Floors:   []assertions.Floor{stood, cut},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
@@ -154,6 +154,8 @@ func cutWith(y *assertions.Tally, c assertions.Case, done map[string]timeline.En
 		return false
 	case !s.Failed():
 		y.Against(s.End, "", s.ID, "%s: this connection went on to its own end", when)
+	case s.EndStream:
+		y.Against(s.End, "", s.ID, "%s: this connection ended by END_STREAM, as if that were all: %s", when, s.Outcome)
 	case s.End > limit:
 		y.Failed(c, s, s.End, "", "%s: this connection went on until then", when)
 	case s.Outcome != timeline.StreamReset && s.Outcome != timeline.Reset && (!gone || over > s.End+sameInstant):
@@ -185,11 +187,22 @@ func doneIn(c assertions.Case) map[string]timeline.Entry {
 	return out
 }
 
+// renewedFrom is when a client began the first connection that was answered of those with another certificate: its server
+// has seen that soon behind. false: it never did.
+func renewedFrom(c assertions.Case) (at time.Duration, ok bool) {
+	for _, s := range c.Timeline.Samples {
+		if s.Stream.Flow() == behaviour.Renewed.Flow && !s.Failed() && (!ok || s.Start < at) {
+			at, ok = s.Start, true
+		}
+	}
+	return at, ok
+}
+
 // keptFor is how long behind a certificate's end a neighbour's connections are looked at that begin there.
 const keptFor = 5 * time.Second
 
 // KeepsOthers judges what becomes of the connections of others when a client's certificate runs out: of a neighbour, and of
-// one who has shown another certificate by then, in tunnels of the older one.
+// one who has shown another certificate by then, in tunnels of the older one, from when it shows that.
 func KeepsOthers() assertions.Check {
 	neighbours := assertions.Floor{Name: "a neighbour's connections that were under way when the certificate ran out", N: 5,
 		Reason: "two begin in a second, and take 5 s each"}
@@ -199,14 +212,19 @@ func KeepsOthers() assertions.Check {
 		Reason: "two begin in a second, and take 7 s each"}
 	return assertions.Check{
 		Name:     "connections of others when a certificate has run out",
-		Expected: fmt.Sprintf("none fails of a neighbour, of those that were under way and those of the next %s; nor of a client that has shown a new certificate, in tunnels that it had opened with the older one", keptFor),
+		Expected: fmt.Sprintf("from when a client has shown a new certificate on none fails of a neighbour, until %s after the certificate's end; nor of that client, in tunnels that it had opened with the older one", keptFor),
 		Floors:   []assertions.Floor{neighbours, shown, renewed},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
 			beside, older, newer := 0, 0, 0
+			shows, renews := renewedFrom(c)
 			if end, _, ok := runsOut(&y, c, behaviour.RunningOut.Flow); ok {
+				from := end - sameInstant
+				if renews {
+					from = min(from, shows)
+				}
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Flow() != lasting.Flow || s.End <= end-sameInstant || s.Start > end+keptFor {
+					if s.Stream.Flow() != lasting.Flow || s.End <= from || s.Start > end+keptFor {
 						continue
 					}
 					if underway(s, end) {
@@ -225,12 +243,16 @@ func KeepsOthers() assertions.Check {
 					}
 				}
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Flow() != behaviour.Renewing.Flow || !underway(s, end) {
+					// What begins behind the certificate's end has none to open a tunnel with.
+					if s.Stream.Flow() != behaviour.Renewing.Flow || s.First == 0 || s.Start > end {
 						continue
 					}
-					older++
-					y.Span(end, s.End)
-					if s.Failed() && newer > 0 {
+					if underway(s, end) {
+						older++
+						y.Span(end, s.End)
+					}
+					if s.Failed() && newer > 0 && renews && s.End >= shows {
+						y.Span(s.End, s.End)
 						y.Failed(c, s, s.End, "", "%s: of a client that had shown another one by then", ofCertificate(s.End, end))
 					}
 				}

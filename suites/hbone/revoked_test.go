@@ -77,6 +77,10 @@ func TestCutsWithCertificate(t *testing.T) {
 		{Name: "nothing happens", Build: some(nil, outAt), Want: spec.Fail},
 		{Name: "late", Build: some(endsAt(late, timeline.StreamReset), late, told...), Want: spec.Fail},
 		{Name: "by END_STREAM", Build: some(endsAt(soon, timeline.Truncated), soon+revokedWithin/2, told...), Want: spec.Fail},
+		{Name: "by END_STREAM, and with the tunnel", Build: some(func(x *timeline.Sample) {
+			endsAt(soon, timeline.Truncated)(x)
+			x.EndStream = true
+		}, soon, told[1:]...), Want: spec.Fail},
 		{Name: "they hang", Build: some(endsAt(late, timeline.Timeout), late), Want: spec.Fail},
 		{Name: "before its end", Build: some(endsAt(outAt-time.Second, timeline.StreamReset), outAt-time.Second, told...), Want: spec.Fail},
 		{Name: "the tunnels stand", Build: some(endsAt(soon, timeline.StreamReset), soon, timeline.FrameReset), Want: spec.Fail},
@@ -107,6 +111,13 @@ func TestKeepsOthers(t *testing.T) {
 			}
 		}
 	}
+	// with is that all live, but for one more connection, which is cut.
+	with := func(p load.Profile, from, to time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			some(nil, nil, true)(s)
+			in(s, p, 9, from, to, endsAt(to, timeline.Reset))
+		}
+	}
 	cut := endsAt(outAt+200*time.Millisecond, timeline.Reset)
 	judge(t, KeepsOthers(), []scene.Row{
 		{Name: "they live", Build: some(nil, nil, true), Want: spec.Pass},
@@ -116,6 +127,10 @@ func TestKeepsOthers(t *testing.T) {
 			in(s, lasting, 9, outAt+time.Second, outAt+2*time.Second, func(x *timeline.Sample) { x.Outcome, x.Phase = timeline.Refused, timeline.PhaseDial })
 		}, Want: spec.Fail},
 		{Name: "who has renewed is cut", Build: some(nil, cut, true), Want: spec.Fail},
+		{Name: "who has renewed is cut as soon as it has", Build: with(behaviour.Renewing, 8*time.Second, outAt-3*time.Second), Want: spec.Fail},
+		{Name: "who renews was cut before", Build: with(behaviour.Renewing, 4*time.Second, 5*time.Second), Want: spec.Pass},
+		{Name: "who has renewed begins another one with the older certificate", Build: with(behaviour.Renewing, outAt+time.Second, outAt+2*time.Second), Want: spec.Pass},
+		{Name: "the neighbour is cut as soon as somebody renews", Build: with(lasting, 8*time.Second, outAt-3*time.Second), Want: spec.Fail},
 		{Name: "who has not is", Build: some(nil, cut, false), Want: spec.Inconclusive},
 		{Name: "without a neighbour", Build: func(s scene.Scene) {
 			ranOut(s, behaviour.RunningOut, behaviour.Renewing)
