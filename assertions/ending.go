@@ -3,6 +3,7 @@
 package assertions
 
 import (
+	"slices"
 	"time"
 )
 
@@ -66,8 +67,10 @@ type Ending struct {
 	Cause Cause // by which of the events below there are
 
 	// UID is the events' Subject; Name and Node are what they say of it. IP is its own
-	// address, by the first event that has one.
+	// address, by the first event that has one, and IPs are all that they tell of: one of each
+	// family. Who is dialled by a name is reached at any of them (IsAt).
 	UID, Name, Node, IP string
+	IPs                 []string
 	// Address is where who stands before it dials it (timeline.PodAddress); "": at its own IP.
 	Address string
 
@@ -105,6 +108,9 @@ type Ending struct {
 	// ExitCode of the container (timeline.PodContainer), -1 where nobody saw it.
 	ExitCode int
 }
+
+// IsAt says whether an address is one of the instance's own.
+func (e Ending) IsAt(ip string) bool { return slices.Contains(e.IPs, ip) }
 
 // Begin is when the ending began: D, or the exit of a process of which nobody knows more.
 func (e Ending) Begin() Instant {

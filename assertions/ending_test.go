@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,46 @@ func inShort(all []Ending) string {
 		out = append(out, s)
 	}
 	return strings.Join(out, "\n")
+}
+
+// A pod is at each of its addresses, whoever tells of them. A recording that has no list of them has one.
+func TestAddressesOfAnEnding(t *testing.T) {
+	type attrs = map[string]string
+	for name, tc := range map[string]struct {
+		events []timeline.Event
+		first  string
+		all    []string
+	}{
+		"a list": {[]timeline.Event{
+			{Kind: timeline.PodSeen, Attrs: attrs{"ip": "10.0.0.1", "ips": "10.0.0.1 fd00::1"}},
+		}, "10.0.0.1", []string{"10.0.0.1", "fd00::1"}},
+		"one, and no list": {[]timeline.Event{
+			{Kind: timeline.PodSeen, Attrs: attrs{"ip": "10.0.0.1"}},
+		}, "10.0.0.1", []string{"10.0.0.1"}},
+		"none when it is first seen": {[]timeline.Event{
+			{Kind: timeline.PodSeen, Attrs: attrs{"ip": "", "ips": ""}},
+			{Kind: timeline.PodReady, Attrs: attrs{"ip": "fd00::1", "ips": "fd00::1 10.0.0.1"}},
+		}, "fd00::1", []string{"fd00::1", "10.0.0.1"}},
+	} {
+		tl := &timeline.Timeline{}
+		for _, e := range append(tc.events, timeline.Event{Kind: timeline.PodDeletion}) {
+			e.At, e.Source, e.Subject = sec, "t", "a"
+			tl.Events = append(tl.Events, e)
+		}
+		all := NewCase(tl, sec).Endings
+		if len(all) != 1 || all[0].IP != tc.first || !slices.Equal(all[0].IPs, tc.all) {
+			t.Errorf("%s: %+v", name, all)
+			continue
+		}
+		for _, ip := range tc.all {
+			if !all[0].IsAt(ip) {
+				t.Errorf("%s: it is not at %s", name, ip)
+			}
+		}
+		if all[0].IsAt("10.0.0.2") || all[0].IsAt("") {
+			t.Errorf("%s: it is anywhere", name)
+		}
+	}
 }
 
 // Each ending of a recording has its cause, its role, its begin, its deadline and its exit.

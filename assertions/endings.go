@@ -175,6 +175,11 @@ func (i *instance) identify(e timeline.Event) {
 		i.Name = cmp.Or(e.Name, i.Name)
 	}
 	i.Node, i.IP = cmp.Or(e.Node, i.Node), cmp.Or(i.IP, e.Attrs["ip"])
+	for _, ip := range e.IPs() {
+		if !slices.Contains(i.IPs, ip) {
+			i.IPs = append(i.IPs, ip)
+		}
+	}
 }
 
 func instantOf(e timeline.Event, err time.Duration) Instant {
@@ -381,7 +386,7 @@ func (i *instance) processEnds(exits []exit) []Ending {
 // ending is one of the instance's, of which nothing but the cause is known yet.
 func (i *instance) ending(cause Cause) Ending {
 	return Ending{
-		Role: i.Role, Cause: cause, UID: i.UID, Name: i.Name, Node: i.Node, IP: i.IP, Address: i.Address, ExitCode: -1,
+		Role: i.Role, Cause: cause, UID: i.UID, Name: i.Name, Node: i.Node, IP: i.IP, IPs: i.IPs, Address: i.Address, ExitCode: -1,
 	}
 }
 

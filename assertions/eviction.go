@@ -3,7 +3,6 @@
 package assertions
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"time"
@@ -90,13 +89,14 @@ func (v Eviction) Check() Check {
 	}
 }
 
-// looksAt are the looks at sockets to the address at which an instance is dialled. One look is told of for each
-// of its ports.
+// looksAt are the looks at sockets to the addresses at which an instance is dialled. One look is told of for each
+// of these, and for each of its ports.
 func looksAt(all []timeline.Event, t Ending) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range all {
-		at := cmp.Or(t.Address, t.IP)
-		if host, _, err := net.SplitHostPort(e.Attrs["peer"]); err != nil || at == "" || host != at {
+		host, _, err := net.SplitHostPort(e.Attrs["peer"])
+		dialled := host == t.Address || t.Address == "" && t.IsAt(host)
+		if err != nil || !dialled {
 			continue
 		}
 		if n := len(out) - 1; n >= 0 && out[n].At == e.At && out[n].Subject == e.Subject {

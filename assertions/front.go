@@ -75,8 +75,10 @@ func (a *Addresses) Note(e timeline.Event) {
 	if a.deployment != "" && OwnedBy(e.Attrs["owner"], a.deployment) {
 		a.ours[e.Subject] = true
 	}
-	if ip := e.Attrs["ip"]; ip != "" && a.ours[e.Subject] {
-		a.at.add(ip, e.At, e.Subject)
+	if a.ours[e.Subject] {
+		for _, ip := range e.IPs() {
+			a.at.add(ip, e.At, e.Subject)
+		}
 	}
 }
 

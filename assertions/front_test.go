@@ -22,7 +22,7 @@ func TestAttribute(t *testing.T) {
 		return timeline.Event{At: at, Kind: timeline.Chosen, Subject: uid, Attrs: map[string]string{"by": by, "client": client}}
 	}
 	pod := func(at time.Duration, uid, owner, ip string) timeline.Event {
-		return timeline.Event{At: at, Kind: timeline.PodSeen, Subject: uid, Attrs: map[string]string{"owner": owner, "ip": ip}}
+		return timeline.Event{At: at, Kind: timeline.PodSeen, Subject: uid, Attrs: map[string]string{"owner": owner, "ip": ip, "ips": ip + " fd00::" + uid[1:]}}
 	}
 	host := []timeline.Event{
 		mark(map[string]string{}),
@@ -55,6 +55,7 @@ func TestAttribute(t *testing.T) {
 		"its address":                      {cluster, via("10.0.0.2", sample("service/http1/new/get", "b", 2*sec)), "g1"},
 		"its address, told a moment late":  {cluster, via("10.0.0.2", sample("service/http1/new/get", "b", 0)), "g1"},
 		"an address that came back":        {cluster, via("10.0.0.2", sample("service/http1/new/get", "b", 9*sec)), "g2"},
+		"its other address":                {cluster, via("fd00::1", sample("service/http1/new/get", "b", 2*sec)), "g1"},
 		"somebody else's address":          {cluster, via("10.0.0.1", sample("service/http1/new/get", "b", 2*sec)), ""},
 		"out by another address, dialled":  {cluster, via("10.0.0.7", sample("direct/http1/new/get@g1", "b", 2*sec)), "g1"},
 		"the dialled address is another's": {cluster, via("10.0.0.2", sample("direct/http1/new/get@g2", "b", 2*sec)), "g1"},

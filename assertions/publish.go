@@ -233,16 +233,18 @@ func NamesPublished() Check {
 func addresses(tl *timeline.Timeline, uid string) map[netip.Addr]bool {
 	owner := map[netip.Addr]string{}
 	for _, e := range tl.Events {
-		a, err := netip.ParseAddr(e.Attrs["ip"])
-		if err != nil {
-			continue
+		for _, ip := range e.IPs() {
+			a, err := netip.ParseAddr(ip)
+			if err != nil {
+				continue
+			}
+			a = a.Unmap()
+			if was, taken := owner[a]; taken && was != e.Subject {
+				owner[a] = ""
+				continue
+			}
+			owner[a] = e.Subject
 		}
-		a = a.Unmap()
-		if was, taken := owner[a]; taken && was != e.Subject {
-			owner[a] = ""
-			continue
-		}
-		owner[a] = e.Subject
 	}
 	out := map[netip.Addr]bool{}
 	for a, of := range owner {

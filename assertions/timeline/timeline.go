@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -164,12 +165,13 @@ type EventKind string
 
 // The kinds of events, with the attributes that each carries.
 const (
-	// PodSeen: the pod watch first shows a pod. Attrs: ip, node, owner, labels are not kept.
+	// PodSeen: the pod watch first shows a pod. Attrs: ip (its first address), ips (all of them), node,
+	// owner, labels are not kept.
 	PodSeen EventKind = "pod.seen"
 	// PodAddress: who stands before a pod dials it at another address than its own. Attrs:
 	// address (an IP).
 	PodAddress EventKind = "pod.address"
-	// PodReady: the Ready condition changed. Attrs: ready.
+	// PodReady: the Ready condition changed. Attrs: ready, ip, ips: a pod may have none yet when it is first seen.
 	PodReady EventKind = "pod.ready"
 	// PodDeletion: the watch first shows a deletionTimestamp (T_del). Attrs: grace (seconds).
 	PodDeletion EventKind = "pod.deletion"
@@ -518,6 +520,15 @@ type Event struct {
 	Node string `json:"node,omitempty"`
 	// Attrs are the kind's own attributes.
 	Attrs map[string]string `json:"attrs,omitempty"`
+}
+
+// IPs are all addresses that an event tells of a pod. There may be one that it calls the first and
+// no list, as in recordings from before there was one.
+func (e Event) IPs() []string {
+	if all := strings.Fields(e.Attrs["ips"]); len(all) > 0 {
+		return all
+	}
+	return strings.Fields(e.Attrs["ip"])
 }
 
 // Frame is one frame or alert that a wire-level client saw.

@@ -315,11 +315,14 @@ func (g *ground) client(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// tunnels are the addresses at which the sidecars of pods take tunnels.
+// tunnels are the addresses at which the sidecars of pods take tunnels: those to a pod are at the address
+// of the family that its Service has.
 func tunnels(to []deploy.Instance) []string {
-	out := make([]string, len(to))
-	for i, t := range to {
-		out[i] = net.JoinHostPort(t.IP, strconv.Itoa(redirect.TunnelPort))
+	var out []string
+	for _, t := range to {
+		for _, ip := range t.IPs {
+			out = append(out, net.JoinHostPort(ip, strconv.Itoa(redirect.TunnelPort)))
+		}
 	}
 	return out
 }

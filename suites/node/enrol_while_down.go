@@ -190,7 +190,7 @@ func NewcomersAreMeshed() assertions.Check {
 					}
 					for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 						from, to := e.Attrs["from"], e.Attrs["to"]
-						if e.Attrs["what"] != timeline.WireDialled || !slices.ContainsFunc(n.ips, func(ip string) bool { return at(from, ip) || at(to, ip) }) {
+						if e.Attrs["what"] != timeline.WireDialled || !at(from, n.ips) && !at(to, n.ips) {
 							continue
 						}
 						if tunnelled(to) {

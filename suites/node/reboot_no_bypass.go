@@ -138,7 +138,7 @@ func (r restart) pods(c assertions.Case) []again {
 		}
 		switch e.Kind {
 		case timeline.PodSeen:
-			addresses[e.Subject] = append(addresses[e.Subject], e.Attrs["ip"])
+			addresses[e.Subject] = append(addresses[e.Subject], e.IPs()...)
 		case timeline.CNIAdd:
 			if e.Attrs["error"] == "" {
 				begins(e, strings.Fields(e.Attrs["ips"]))
@@ -200,7 +200,7 @@ func NothingLeavesInPlainText() assertions.Check {
 					seen := 0
 					for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 						from, to := e.Attrs["from"], e.Attrs["to"]
-						if e.Attrs["what"] != timeline.WireDialled || !r.during(e.At) || !slices.ContainsFunc(p.ips, func(ip string) bool { return at(from, ip) }) {
+						if e.Attrs["what"] != timeline.WireDialled || !r.during(e.At) || !at(from, p.ips) {
 							continue
 						}
 						if tunnelled(to) {

@@ -66,7 +66,8 @@ var passing = []load.Profile{
 
 // leaver is a workload that left the mesh while its app lived, and came back. What nobody saw is math.MaxInt64.
 type leaver struct {
-	uid, name, ip string
+	uid, name string
+	ips       []string
 	// asked is when its label went, and leaving when the redirect was seen to have gone.
 	asked, leaving, left, joining, back time.Duration
 	held                                []string
@@ -87,7 +88,7 @@ func leaversIn(c assertions.Case) []leaver {
 		if e.Cause != assertions.CauseLeaving {
 			continue
 		}
-		l := leaver{uid: e.UID, name: e.Name, ip: e.IP, asked: e.Drain.At - e.Drain.Err, leaving: e.Drain.At}
+		l := leaver{uid: e.UID, name: e.Name, ips: e.IPs, asked: e.Drain.At - e.Drain.Err, leaving: e.Drain.At}
 		var left timeline.Event
 		left, l.left = first(timeline.MeshLeft, e.UID, l.leaving)
 		l.held = strings.Fields(left.Attrs["held"])
@@ -276,7 +277,7 @@ func OutAndBack() assertions.Check {
 					continue
 				}
 				i := slices.IndexFunc(all, func(l leaver) bool {
-					return (at(from, l.ip) || at(to, l.ip)) && e.At > l.asked && e.At < l.back+c.P
+					return (at(from, l.ips) || at(to, l.ips)) && e.At > l.asked && e.At < l.back+c.P
 				})
 				if i < 0 {
 					tally.Against(e.At, "", "", "a connection from %s to %s had no tunnel, and both were in the mesh", from, to)
@@ -304,13 +305,14 @@ func OutAndBack() assertions.Check {
 	}
 }
 
-// tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host.
+// tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host
+// that has some IPs.
 func tunnelled(addr string) bool {
 	_, port, err := net.SplitHostPort(addr)
 	return err == nil && port == strconv.Itoa(redirect.TunnelPort)
 }
 
-func at(addr, ip string) bool {
+func at(addr string, ips []string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && host == ip
+	return err == nil && slices.Contains(ips, host)
 }

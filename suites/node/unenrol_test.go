@@ -27,7 +27,7 @@ const (
 func leave(s scene.Scene, held string) {
 	s.Drop(func(e timeline.Event) bool { return e.Subject == scene.UID }) // nothing ends
 	for n, uid := range []string{scene.UID, scene.OtherUID} {
-		s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"ip": fmt.Sprintf("10.0.0.%d", n+1), "node": "a"})
+		s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"ip": fmt.Sprintf("10.0.0.%d", n+1), "ips": fmt.Sprintf("10.0.0.%d fd00::%[1]d", n+1), "node": "a"})
 		s.Event(leavingAt, timeline.MeshLeaving, uid, nil)
 		s.Event(leftAt, timeline.MeshLeft, uid, map[string]string{"held": held})
 		s.Event(joiningAt, timeline.MeshJoining, uid, nil)
@@ -156,6 +156,8 @@ func TestOutAndBack(t *testing.T) {
 	}
 	scene.Judge(t, judging(OutAndBack()), []scene.Row{
 		{Name: "without a tunnel while out", Build: with(long), Want: spec.Pass},
+		{Name: "without a tunnel while out, at the other address", Build: with(and(leftAt+time.Second, "[fd00::1]:8080")), Want: spec.Pass},
+		{Name: "without one before, at the other address", Build: with(and(leavingAt-time.Second, "[fd00::1]:8080")), Want: spec.Fail},
 		{Name: "a tunnel whenever", Build: with(and(time.Second, "10.0.0.1:15008")), Want: spec.Pass},
 		{Name: "without one before", Build: with(and(leavingAt-time.Second, "10.0.0.1:8080")), Want: spec.Fail},
 		{Name: "without one long after", Build: with(and(backAt+scene.P+time.Second, "10.0.0.1:8080")), Want: spec.Fail},

@@ -113,7 +113,7 @@ func CallsServedOnceServed() assertions.Check {
 				lastWord(&y, c, t)
 				seen := 0
 				for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
-					switch made, tunnel := dialledBy(e, t.IP); {
+					switch made, tunnel := dialledBy(e, t); {
 					case !made:
 					case tunnel:
 						seen++
@@ -166,10 +166,10 @@ func told(ways map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// dialledBy says whether an event of the wire is of a connection that a pod has made, and whether that is a tunnel.
-func dialledBy(e timeline.Event, ip string) (made, tunnel bool) {
+// dialledBy says whether an event of the wire is of a connection that an instance has made, and whether that is a tunnel.
+func dialledBy(e timeline.Event, t assertions.Ending) (made, tunnel bool) {
 	from, _, err := net.SplitHostPort(e.Attrs["from"])
-	if err != nil || from != ip || e.Attrs["what"] != timeline.WireDialled {
+	if err != nil || !t.IsAt(from) || e.Attrs["what"] != timeline.WireDialled {
 		return false, false
 	}
 	_, port, err := net.SplitHostPort(e.Attrs["to"])

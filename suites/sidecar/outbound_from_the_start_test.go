@@ -17,7 +17,7 @@ func TestCallsServedOnceServed(t *testing.T) {
 	// late has none served before the sidecar listens.
 	late := func(more func(*timeline.Sample)) func(scene.Scene) {
 		return func(s scene.Scene) {
-			s.Event(scene.D-4*time.Second, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.0.1"})
+			s.Event(scene.D-4*time.Second, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.0.1", "ips": "10.1.0.1 fd00::1"})
 			calling(s, func(x *timeline.Sample) {
 				if x.Start < listens {
 					refused(x)
@@ -28,12 +28,13 @@ func TestCallsServedOnceServed(t *testing.T) {
 			})
 		}
 	}
-	wire := func(what, to string) func(scene.Scene) {
+	wireFrom := func(from, what, to string) func(scene.Scene) {
 		return func(s scene.Scene) {
 			late(nil)(s)
-			s.Event(6*time.Second, timeline.Wire, "", map[string]string{"what": what, "from": "10.1.0.1:40000", "to": to})
+			s.Event(6*time.Second, timeline.Wire, "", map[string]string{"what": what, "from": from, "to": to})
 		}
 	}
+	wire := func(what, to string) func(scene.Scene) { return wireFrom("10.1.0.1:40000", what, to) }
 	at := func(from time.Duration) func(*timeline.Sample) {
 		return func(x *timeline.Sample) {
 			if isNew(x) && x.Start >= from && x.Start < from+100*time.Millisecond {
@@ -66,6 +67,7 @@ func TestCallsServedOnceServed(t *testing.T) {
 		}, Want: spec.Inconclusive},
 		{Name: "plain text to a Service", Build: wire(timeline.WireDialled, "10.2.0.1:8080"), Want: spec.Fail},
 		{Name: "plain text", Build: wire(timeline.WireDialled, "10.1.0.2:8080"), Want: spec.Fail},
+		{Name: "plain text from its other address", Build: wireFrom("[fd00::1]:40000", timeline.WireDialled, "[fd00::2]:8080"), Want: spec.Fail},
 		{Name: "the wire was not seen whole", Build: func(s scene.Scene) {
 			late(nil)(s)
 			s.Event(6*time.Second, timeline.WatchGap, "wire", map[string]string{"why": "x"})

@@ -26,14 +26,14 @@ const before = 5 * time.Second
 // connection than the client's own (timeline.Sample.Relayed).
 func ThroughSidecar(check assertions.Check) assertions.Check {
 	return through(check, "it was reached through its sidecar", flow.Direct,
-		func(t assertions.Ending, _, to string) bool { return to == t.IP })
+		func(t assertions.Ending, _, to string) bool { return t.IsAt(to) })
 }
 
 // CallsThroughSidecar is ThroughSidecar of what an instance sends out itself, by its own network, and
 // by what they see whom it calls.
 func CallsThroughSidecar(check assertions.Check) assertions.Check {
 	return through(check, "it called through its sidecar", flow.Outbound,
-		func(t assertions.Ending, from, to string) bool { return from == t.UID && to != t.IP })
+		func(t assertions.Ending, from, to string) bool { return from == t.UID && !t.IsAt(to) })
 }
 
 // through is a check that doubts a recording without signs of a kind: requests of a path, or tunnels

@@ -17,7 +17,7 @@ func TestThroughSidecar(t *testing.T) {
 	const ip = "10.1.2.3"
 	look := func(peer, sockets string, from, to time.Duration) func(scene.Scene) {
 		return func(s scene.Scene) {
-			s.Event(0, timeline.PodSeen, scene.UID, map[string]string{"ip": ip})
+			s.Event(0, timeline.PodSeen, scene.UID, map[string]string{"ip": ip, "ips": ip + " fd00::3"})
 			for at := from; at < to; at += 250 * time.Millisecond {
 				s.Event(at, timeline.Sockets, "uid-probe", map[string]string{"peer": peer, "sockets": sockets})
 			}
@@ -37,6 +37,7 @@ func TestThroughSidecar(t *testing.T) {
 	judge := func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }
 	scene.Judge(t, judge, []scene.Row{
 		{Name: "a tunnel", Build: look(tunnel, open, scene.D-before, scene.D), Want: spec.Pass},
+		{Name: "a tunnel to its other address", Build: look("[fd00::3]:15008", open, scene.D-before, scene.D), Want: spec.Pass},
 		{Name: "none", Build: look(tunnel, "", scene.D-before, scene.D), Want: spec.Inconclusive},
 		{Name: "one that is closed", Build: look(tunnel, "7/close-wait/10.1.2.9:4001", scene.D-before, scene.D), Want: spec.Inconclusive},
 		{Name: "to the app itself", Build: look(ip+":8080", open, scene.D-before, scene.D), Want: spec.Inconclusive},
