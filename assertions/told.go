@@ -59,6 +59,11 @@ func toldBy(c Case, t Ending, by string) []told {
 	return all
 }
 
+// saidClose says whether the last answer on it had said "close" before. Nothing crosses that: who
+// has not read an answer to its end writes no request behind it, unless it sends ahead, which RFC 9112
+// section 9.3.2 advises against behind what is not idempotent.
+func (k told) saidClose() bool { return k.Attrs["said"] == timeline.SaidClose }
+
 func (k told) String() string {
 	return fmt.Sprintf("connection %s from %s", k.Attrs["conn"], k.Attrs["peer"])
 }
@@ -88,13 +93,18 @@ func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed
 // better, since an instant that is called after what was there to be read, and counts
 // what crossed that. What came up to NoCrossing after it may have been in the hands of
 // a process that stood still: that of the other side, whose stalls nobody sees. Those of
-// the backend that read it are the machine's.
+// the backend that read it are the machine's. Behind an answer that said "close" nothing may come.
 func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, called string) (crossed int) {
+	const text = "%s: %s came on %s, %s after %s"
+	if k.saidClose() && len(k.asked) > 0 {
+		e := k.asked[0]
+		g.culprit(e.At, t.Name, e.Attrs["id"], text+", and the answer before it had said close", relative(e.At, t), what(e), k, ms(e.At-since), called)
+		return 0
+	}
 	e, late, crossed := k.belated(since)
 	if !late {
 		return crossed
 	}
-	const text = "%s: %s came on %s, %s after %s"
 	if last := k.asked[len(k.asked)-1]; last.At > since+NoCrossing {
 		g.late(c, last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
 	} else {

@@ -84,6 +84,13 @@ func (s Scene) Told(at time.Duration, conn int, by string) Scene {
 	return s.wire(at, timeline.ConnTold, conn, by)
 }
 
+// Parted is Told of its FIN behind an answer that had said "close".
+func (s Scene) Parted(at time.Duration, conn int) Scene {
+	s.wire(at, timeline.ConnTold, conn, timeline.ToldByFIN)
+	s.Events[len(s.Events)-1].Attrs["said"] = timeline.SaidClose
+	return s
+}
+
 // Heard is its word that the other side had read that.
 func (s Scene) Heard(at time.Duration, conn int, by string) Scene {
 	return s.wire(at, timeline.ConnHeard, conn, by)

@@ -252,7 +252,8 @@ const (
 	// ConnTold: the instance told the other side of a connection that it ends: by
 	// GOAWAY, or, where it was the first to close, by its FIN, or by its close_notify
 	// with the FIN held back. Attrs: conn (its number at the instance), by (ToldByGoAway,
-	// ToldByFIN, ToldByCloseNotify), protocol (http1, h2), peer.
+	// ToldByFIN, ToldByCloseNotify), protocol (http1, h2), peer, and said (SaidClose), where the last
+	// answer on it had said so before, in HTTP/1.1.
 	ConnTold EventKind = "conn.told"
 	// ConnHeard: the other side has read that: it answered the PING behind the
 	// GOAWAY, or closed too. Attrs: conn, by.
@@ -449,6 +450,9 @@ const (
 	ToldByFIN         = "fin"
 	ToldByCloseNotify = "close-notify"
 )
+
+// SaidClose is what an answer in HTTP/1.1 says of its connection's end, before that comes.
+const SaidClose = "close"
 
 // ReasonOOMKilled is the reason of a container's end (PodContainer) that the kernel
 // killed for memory, as the kubelet tells it. On a host it is told of a process that a

@@ -44,6 +44,16 @@ func TestNoReuseAfterClose(t *testing.T) {
 		{Name: "asked soon after a GOAWAY that it never read", Build: func(s scene.Scene) {
 			ended(s).Told(12*sec, 99, timeline.ToldByGoAway).Asked(12*sec+sec/2, 99, timeline.ToldByGoAway)
 		}, Want: spec.Inconclusive},
+		{Name: "asked at once behind an answer that said close", Build: func(s scene.Scene) {
+			ended(s).Parted(12*sec, 99).Asked(12*sec+time.Millisecond, 99, timeline.ToldByFIN)
+		}, Want: spec.Fail},
+		{Name: "asked behind an answer that said close, on a starved machine", Build: func(s scene.Scene) {
+			ended(s).Parted(12*sec, 99).Asked(12*sec+time.Millisecond, 99, timeline.ToldByFIN)
+			s.Through("service/http1/reused/get", 20, func(x *timeline.Sample) { x.Saturated = true })
+		}, Want: spec.Fail},
+		{Name: "left alone behind an answer that said close", Build: func(s scene.Scene) {
+			ended(s).Parted(12*sec, 99).Heard(12*sec+1, 99, timeline.ToldByFIN)
+		}, Want: spec.Pass},
 		{Name: "few were closed", Build: func(s scene.Scene) { s.Told(12*sec, 1, timeline.ToldByFIN) }, Want: spec.Inconclusive},
 		{Name: "another instance's", Build: func(s scene.Scene) {
 			ended(s)
