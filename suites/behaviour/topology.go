@@ -273,9 +273,11 @@ var (
 // connections: each keeps one for half a second, so that some are always in use.
 var PooledPosts = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: 500 * time.Millisecond}, Rate: 25}
 
-// PooledInTLS are such requests over connections in TLS, far apart: the next one to a backend
-// comes most of a second after its close_notify, when nothing that was on its way is.
-var PooledInTLS = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.BackendTLS, Conns: flow.Reused, Op: flow.Post, Takes: 100 * time.Millisecond}, Rate: 2.5}
+// PooledInTLS are such requests over connections in TLS, which have a pool of their own, far apart. Two backends
+// that take turns are each asked every second slot of 1/Rate, at any instant of it (load/probe): the next request
+// comes 0.6 to 1.9 s after a close_notify, and four times in five more than a second after it, when nothing that was on its way is.
+// In the 6 s for which an instance accepts after D, four come at least.
+var PooledInTLS = load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.BackendTLS, Conns: flow.Reused, Op: flow.Post, Takes: 100 * time.Millisecond}, Rate: 1.5}
 
 // NodeTraffic are tunnels of our own client's in each state in which a workload's end can find them, and
 // what goes through the mesh's own: there the proxies of two nodes tunnel to each other.
@@ -313,8 +315,9 @@ const (
 // What stages look at where backends are ended behind a gateway that stays.
 const (
 	// WatchFor is how long an instance that is ended reads from what it has closed:
-	// longer than who stands before it can be late, and still be called late.
-	WatchFor = 2 * time.Second
+	// longer than who stands before it can be late, and still be called late, with the longest
+	// pause of PooledInTLS, also where a backend's turn was another's.
+	WatchFor = 3 * time.Second
 	// CensusEvery is how often the sockets of what stays are counted.
 	CensusEvery = 250 * time.Millisecond
 )
