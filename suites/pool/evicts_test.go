@@ -85,7 +85,7 @@ func TestEvicts(t *testing.T) {
 		{Name: "there were none", Build: func(s scene.Scene) { look(s, 6*sec, 30*sec) }, Want: spec.Inconclusive},
 		{Name: "nobody looked afterwards", Build: func(s scene.Scene) {
 			look(s, 30*sec, 30*sec)
-			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.Sockets && e.At > scene.Exit+sec })
+			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.Sockets && e.At > scene.Exit })
 		}, Want: spec.Inconclusive},
 		{Name: "nobody saw the exit", Build: func(s scene.Scene) {
 			look(s, scene.Exit, 30*sec)
