@@ -158,8 +158,8 @@ const firstOf = time.Second
 // NothingLeavesInPlainText judges what apps of a node's pods send out that has restarted without a drain.
 func NothingLeavesInPlainText() assertions.Check {
 	restarted := assertions.Floor{Name: "restarts of a node without a drain, after which it came back", N: 2, Reason: "one in which its agent is there first, and one in which its proxy is"}
-	agents := assertions.Floor{Name: "of these, restarts in which its agent was started first", N: 1}
-	proxies := assertions.Floor{Name: "of these, restarts in which its proxy was started first", N: 1}
+	agents := assertions.Floor{Name: "of these, restarts in which its agent was started first", N: 1, Reason: "a proxy that comes to an agent that knows its pods"}
+	proxies := assertions.Floor{Name: "of these, restarts in which its proxy was started first", N: 1, Reason: "one that has nobody to tell it whom it serves"}
 	pods := assertions.Floor{Per: "restart", Name: "pods of the node that began again", N: 1, Reason: "each of them may be the only one that goes past the mesh"}
 	first := assertions.Floor{Per: "pod", Name: fmt.Sprintf("connections that its app made in the first %s of its life", firstOf), N: 5, Reason: "30 a second, from its start on"}
 	served := assertions.Floor{Per: "pod", Name: "connections of its app that were served", N: 60, Reason: "30 a second, for 5 s at least"}
