@@ -14,9 +14,9 @@ import (
 )
 
 var _ = behaviour.Register(behaviour.Behaviour{
-	ID:    "cni.del-order",
-	Title: "At a pod's end the mesh's plugin has done its part before the interface is removed",
-	Level: spec.Must,
+	ID:     "cni.del-order",
+	Title:  "At a pod's end the mesh's plugin has done its part before the interface is removed",
+	Level:  spec.Must,
 	Labels: []string{"core"},
 	Refs: []spec.Ref{{
 		Doc: "CNI Specification 0.4.0", Section: "Network Configuration Lists", URL: "https://github.com/containernetworking/cni/blob/spec-v0.4.0/SPEC.md#network-configuration-lists",

@@ -16,9 +16,9 @@ import (
 // linkerd2 issue 10379: "These processes must continue to process connections, as
 // peers may not observe the pod's removal from a service immediately."
 var _ = behaviour.Register(behaviour.Behaviour{
-	ID:    "controller.serves-after-sigterm",
-	Title: "A control plane's webhook takes new connections after SIGTERM until the service network has moved on",
-	Level: spec.Must,
+	ID:     "controller.serves-after-sigterm",
+	Title:  "A control plane's webhook takes new connections after SIGTERM until the service network has moved on",
+	Level:  spec.Must,
 	Labels: []string{"core"},
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after linkerd2 issue 10379", URL: "https://github.com/linkerd/linkerd2/issues/10379",

@@ -14,9 +14,9 @@ import (
 )
 
 var _ = behaviour.Register(behaviour.Behaviour{
-	ID:    "node.pod-ends",
-	Title: "The peers of a workload that ends are told on each tunnel, by GOAWAY and close_notify, before its interface goes",
-	Level: spec.Must,
+	ID:     "node.pod-ends",
+	Title:  "The peers of a workload that ends are told on each tunnel, by GOAWAY and close_notify, before its interface goes",
+	Level:  spec.Must,
 	Labels: []string{"core"},
 	Refs: []spec.Ref{{
 		Doc: "RFC 8446", Section: "section 6.1", URL: "https://www.rfc-editor.org/rfc/rfc8446#section-6.1",
