@@ -353,7 +353,8 @@ func (r recording) unseen() string {
 // baseline counts the failures, and all attempts, between the steady gate and
 // the first disruption. What should have been answered by then, was not, and
 // failed is a failure here, also what had been hanging since before the gate, or it would
-// be laid at the door of whatever was disturbed. An answer that is slow and whole is none.
+// be laid at the door of whatever was disturbed. An answer that is slow and whole is none, nor is what fails beside
+// connections that its own clients cut.
 func baseline(c assertions.Case) (failed, of int) {
 	for _, s := range c.Timeline.Samples {
 		if s.Start >= c.Disturbed || s.Start < c.Steady && s.End < c.Disturbed || assertions.Scouts(s) || assertions.LeftBehind(s) {
@@ -364,7 +365,7 @@ func baseline(c assertions.Case) (failed, of int) {
 			continue // it was in flight, as it may be
 		}
 		of++
-		if s.Failed() {
+		if s.Failed() && !cutsItself(s.Stream.Flow()) {
 			failed++
 		}
 	}

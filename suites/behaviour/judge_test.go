@@ -161,6 +161,9 @@ func TestWhatCarriesAPass(t *testing.T) {
 	behind := func(emit func(timeline.Record), _ *Meta) {
 		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("direct/http1/new/ahead/1s@uid"), ID: "behind", Nth: 2, Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.Closed, Phase: timeline.PhaseFirstByte}})
 	}
+	beside := func(emit func(timeline.Record), _ *Meta) {
+		emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("peer-hears/http1/new/abandoned/500ms@uid"), ID: "beside", Start: 2 * time.Second, End: 2*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseWrite}})
+	}
 	unended := func(_ func(timeline.Record), m *Meta) { m.Ended = false }
 	mark := func(what string) func(time.Duration) func(func(timeline.Record), *Meta) {
 		return func(at time.Duration) func(func(timeline.Record), *Meta) {
@@ -219,6 +222,7 @@ func TestWhatCarriesAPass(t *testing.T) {
 		{name: "the baseline was dirty", own: failAt(2 * time.Second), want: spec.Inconclusive, reason: "baseline"},
 		{name: "a dirty baseline proves nothing against anybody", own: both(failAt(2*time.Second), failAt(7*time.Second)), want: spec.Inconclusive, reason: "baseline"},
 		{name: "the baseline has a request that was left behind a close", own: behind, want: spec.Pass},
+		{name: "the baseline has a connection that failed beside those that its own client cut", own: beside, want: spec.Pass},
 		{name: "stopped before its end", own: unended, want: spec.Inconclusive, reason: "stopped"},
 		{name: "stopped after the mark of its tail", own: both(tail(5100*time.Millisecond), unended), want: spec.Inconclusive, reason: "stopped"},
 		{name: "a violation stands when the run was stopped later", own: both(failAt(7*time.Second), unended), want: spec.Fail},

@@ -34,8 +34,15 @@ const (
 	unservedTries = 3
 )
 
+// cutsItself says whether a flow's own clients cut its connections, from its begin on. What fails beside these is what is
+// judged, and is none of the load that has to be clean before anything is disturbed.
+func cutsItself(f flow.Flow) bool { return f.Op == flow.Abandoned }
+
 // cleanRun is how many a stream of a flow needs.
 func cleanRun(f flow.Flow) int {
+	if cutsItself(f) {
+		return 0
+	}
 	if f.Op == flow.Get || f.Op == flow.Unary {
 		return steadyRun
 	}

@@ -127,6 +127,24 @@ func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
 	}
 }
 
+// What fails beside connections that its own clients cut is judged, and not waited for: but it has to be there.
+func TestTheGateAndWhatClientsCut(t *testing.T) {
+	rec, err := timeline.NewRecorder(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	k := newSink(rec, "")
+	stream := flow.Named("peer-hears/http1/new/abandoned/500ms@a")
+	if ok, _, _ := k.steady([]flow.Stream{stream}, false); ok {
+		t.Error("it waits for none")
+	}
+	k.Emit(timeline.Record{Sample: &timeline.Sample{Stream: stream, ID: "a", Outcome: timeline.Reset, Phase: timeline.PhaseWrite}}, 0)
+	if ok, _, seen := k.steady([]flow.Stream{stream}, false); !ok {
+		t.Errorf("it waits: %s", seen)
+	}
+}
+
 // What took a while has the instant of its beginning: what it led to may come before its end.
 func TestEventsKeepTheirInstants(t *testing.T) {
 	dir := t.TempDir()
