@@ -68,7 +68,7 @@ func HaveClosedWithNotify() *Matcher {
 	return &Matcher{name: "HaveClosedWithNotify", id: "tls.close-notify", check: assertions.CloseNotifyFirst}
 }
 
-// HaveEvictedFromPools matches a recording in which the proxy held no socket to a backend 3 s
+// HaveEvictedFromPools matches a recording in which the proxy held no socket to a backend 1 s
 // after that had exited: pool.evicts. OverAtLeast counts the sockets to each backend at its
 // D: 1.
 func HaveEvictedFromPools() *Matcher {

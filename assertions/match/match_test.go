@@ -79,7 +79,7 @@ var subjects = []subject{
 				e.Attrs["sockets"] = timeline.ListSockets(left)
 			}
 		},
-		seen: "371 sockets were held 3s after its exit and longer", culprit: "gateway-1 has a socket from 127.0.0.1:58924 to echo-2, in state close-wait",
+		seen: "371 sockets were held 1s after its exit and longer", culprit: "gateway-1 has a socket from 127.0.0.1:58924 to echo-2, in state close-wait",
 	},
 	{
 		name: "HaveServedUntil(3s)", id: "pod.accept-after-sigterm", scenario: "delete-60ee1c",

@@ -57,7 +57,7 @@ func DeniedWhereNobodyListens() assertions.Check {
 	during := assertions.Floor{Per: "termination", Name: "CONNECTs that were answered after D", N: 20, Reason: before.Reason}
 	return assertions.Check{
 		Name:     "CONNECTs to a port where nothing listens",
-		Expected: "each is answered with an error's status, before and after D, until the app accepts no more; in a tunnel that is kept it may be turned away as not processed",
+		Expected: "each is answered with an error's status, before and after D, until the app accepts no more, or ended by RST_STREAM; in a tunnel that is kept it may be turned away as not processed",
 		Floors:   []assertions.Floor{before, during},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
@@ -100,7 +100,8 @@ func DeniedWhereNobodyListens() assertions.Check {
 	}
 }
 
-// unanswered says whether a CONNECT was sent in a tunnel that stood, and nobody said that it was not processed.
+// unanswered says whether a CONNECT was sent in a tunnel that stood, and nobody said what became of it: that it failed
+// (RST_STREAM, RFC 9113 section 8.5) or that it was not processed.
 func unanswered(s timeline.Sample) bool {
-	return s.Phase != timeline.PhaseDial && s.Phase != timeline.PhaseTLS && !s.Outcome.SafeToRetry()
+	return s.Phase != timeline.PhaseDial && s.Phase != timeline.PhaseTLS && s.Outcome != timeline.StreamReset && !s.Outcome.SafeToRetry()
 }
