@@ -171,7 +171,7 @@ func inTurn(all []*Recorder, want func(Scenario) bool) (plan []Scenario, of []in
 
 // lightLoad is the most CPU that a control's load takes, in cores, which may be recorded beside another such
 // one: what is felt of a kill elsewhere is little then, and a control that proves nothing is recorded again.
-const lightLoad = 0.5
+const lightLoad = 0.3
 
 // light says whether the scenario is a control that may be recorded beside others of that kind.
 func (s Scenario) light(fault spec.Fault) bool { return s.calibrates(fault) && s.Cost <= lightLoad }
