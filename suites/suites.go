@@ -118,19 +118,28 @@ func (c Config) tested() []*system.System {
 	return slices.DeleteFunc(slices.Clone(all), func(s *system.System) bool { return s == nil })
 }
 
-// elsewhere says which behaviours of the reference are judged of a system that is tested beside it:
-// those of a role whose reference that is.
+// elsewhere says which behaviours are judged of another system that the run tests: of the reference those of a role whose
+// reference that is; and of the reference node proxy what its app says on its own connections, where the reference sidecar is
+// there: it is the same app, and the same data path carries it.
 func (c Config) elsewhere(b behaviour.Behaviour) behaviour.Skip {
-	if c.System != nil || b.Topology.Role == "" {
+	role := b.Topology.Role
+	area, _, _ := strings.Cut(b.ID, ".")
+	switch {
+	case c.System != nil && c.System.Reference() && c.System.Stands().Role == system.NodeProxy && slices.Contains(ofTheAppsWire, area):
+		role = system.Sidecar
+	case c.System != nil || role == "":
 		return behaviour.Skip{}
 	}
 	for _, sys := range c.tested() {
-		if sys.Reference() && sys.Stands().Role == b.Topology.Role {
+		if sys != c.System && sys.Reference() && sys.Stands().Role == role {
 			return behaviour.Because(spec.OtherRole, fmt.Sprintf("it is judged of the system %s, which this run tests too: see its report", sys.Name()))
 		}
 	}
 	return behaviour.Skip{}
 }
+
+// ofTheAppsWire are the areas of what an app says on connections of HTTP and TLS.
+var ofTheAppsWire = []string{"http1", "h2", "tls"}
 
 // UsageError is bad input or an environment that can't run the suite: nothing
 // was started.

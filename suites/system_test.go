@@ -217,28 +217,35 @@ func TestReferenceBesideASystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := subjects(Config{Stage: StageKind, Out: t.TempDir()}, []*system.System{nil, sidecar})
+	proxy, err := systems.Reference(system.NodeProxy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"reference", "sidecar"} {
+	all, err := subjects(Config{Stage: StageKind, Out: t.TempDir()}, []*system.System{nil, sidecar, proxy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"reference", "sidecar", "node-proxy"} {
 		if got := filepath.Base(all[i].cfg.Out); got != want {
 			t.Errorf("subject %d has the folder %s, want %s", i, got, want)
 		}
 	}
-	if got := all[0].cfg.tested(); len(got) != 1 || got[0] != sidecar {
-		t.Errorf("tested is %v, want the one system that has a file", got)
-	}
-	of := func(i int, r system.Role) bool {
-		return all[i].cfg.elsewhere(behaviour.Behaviour{Topology: behaviour.Topology{Role: r}}).Why != ""
+	if got := all[0].cfg.tested(); len(got) != 2 || got[0] != sidecar || got[1] != proxy {
+		t.Errorf("tested is %v, want the two systems that have a file", got)
 	}
 	for _, row := range []struct {
 		subject int
+		id      string
 		role    system.Role
 		want    bool
-	}{{0, "", false}, {0, system.Gateway, false}, {0, system.Sidecar, true}, {1, system.Sidecar, false}} {
-		if got := of(row.subject, row.role); got != row.want {
-			t.Errorf("subject %d, role %q: judged elsewhere is %v", row.subject, row.role, got)
+	}{
+		{0, "pod.x", "", false}, {0, "h2.x", system.Gateway, false}, {0, "sidecar.x", system.Sidecar, true}, {0, "node.x", system.NodeProxy, true},
+		{1, "sidecar.x", system.Sidecar, false}, {1, "h2.x", system.Gateway, false},
+		{2, "node.x", system.NodeProxy, false}, {2, "pod.x", "", false}, {2, "h2.x", system.Gateway, true}, {2, "tcp.x", system.Gateway, false},
+	} {
+		b := behaviour.Behaviour{ID: row.id, Topology: behaviour.Topology{Role: row.role}}
+		if got := all[row.subject].cfg.elsewhere(b).Why != ""; got != row.want {
+			t.Errorf("subject %d, %s of role %q: judged elsewhere is %v", row.subject, row.id, row.role, got)
 		}
 	}
 	if _, err := subjects(Config{Stage: StageKind, Out: t.TempDir()}, []*system.System{nil, nil}); err == nil {
