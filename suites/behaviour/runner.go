@@ -47,7 +47,7 @@ const (
 	recordedAgain = 2
 	// cleanupBudget bounds the removal of a scenario after it ended, also
 	// when the run was cancelled.
-	cleanupBudget = 90 * time.Second
+	cleanupBudget = 2 * time.Minute
 )
 
 // Stage is where scenarios are recorded: a cluster, or a host.

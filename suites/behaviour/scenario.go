@@ -74,9 +74,6 @@ func (s Scenario) Needs(f spec.Feature) bool {
 	})
 }
 
-// apart says whether no other scenario runs beside it: others would feel what it does, or who knocks needs the machine.
-func (s Scenario) apart() bool { return s.Disrupt.NodeWide() || s.Needs(spec.Knocks) }
-
 // calibrates says whether the scenario is the control of a run under a fault ("": none): one
 // of another fault is a row of its matrix.
 func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control && s.Fault == fault }
@@ -225,7 +222,7 @@ func inOrder(all []Scenario) {
 		switch {
 		case s.Control && (s.Fault == "" || oneFault):
 			return 0
-		case s.apart():
+		case s.Disrupt.NodeWide():
 			return 2
 		default:
 			return 1

@@ -185,7 +185,7 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 }
 
 func TestPredictCountsWhatRunsSideBySide(t *testing.T) {
-	s := Scenario{Topology: SlowDrain, Disrupt: DeleteEach, Cost: OnCluster.cores() / 2}
+	s := Scenario{Topology: SlowDrain, Disrupt: DeleteEach, Cost: OnCluster.cores()/2 - OnCluster.Own}
 	one, four := OnCluster.predict([]Scenario{s}), OnCluster.predict([]Scenario{s, s, s, s})
 	if one != OnCluster.Estimate(s) || four != 2*one {
 		t.Errorf("one takes %v of %v, four at half of the machine each %v", one, OnCluster.Estimate(s), four)

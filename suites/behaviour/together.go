@@ -179,5 +179,5 @@ func (s Scenario) light(fault spec.Fault) bool { return s.calibrates(fault) && s
 // alone says whether a scenario of a run shares the cluster with no other, but for light controls, which
 // share it with each other: the control, which is first, and what other scenarios would feel.
 func alone(s Scenario, fault spec.Fault) bool {
-	return s.calibrates(fault) || s.apart()
+	return s.calibrates(fault) || s.Disrupt.NodeWide()
 }
