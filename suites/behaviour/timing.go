@@ -55,7 +55,7 @@ type Price struct {
 // other left their looks at sockets too rare. On a cluster none was seen to starve at the app's price when it
 // was alone; three that were priced at 0.3 each took 1.8 of two cores together, and their clients paused for half a second.
 var (
-	OnCluster = Price{Share: 0.6, Weight: 1.2, Gate: 1.7, Mesh: 1, Own: 0.1, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
+	OnCluster = Price{Share: 0.6, Weight: 1.2, Gate: 1.7, Mesh: 1, Own: 0.05, GoingUp: 0.35, Standing: 0.2, Up: 6 * time.Second, Replaced: 2 * time.Second}
 	OnHost    = Price{Share: 0.8, Measured: true, Weight: 0.5, Gate: 1, Mesh: 2, GoingUp: 0.1, Up: time.Second, Apart: disrupt.Apart}
 )
 
