@@ -42,6 +42,7 @@ func TestPlainEndsAreSeen(t *testing.T) {
 		{Name: "by RST", Build: with(12, ends(soon, timeline.Reset)), Want: spec.Pass},
 		{Name: "half a file", Build: with(12, ends(soon, timeline.Truncated)), Want: spec.Pass},
 		{Name: "a moment behind the interface", Build: with(12, ends(gone+seenWithin/2, timeline.Reset)), Want: spec.Pass},
+		{Name: "as the process ended, whose end was seen a moment later", Build: with(12, ends(scene.Exit-20*time.Millisecond, timeline.Reset)), Want: spec.Pass},
 		{Name: "long behind it", Build: with(12, ends(gone+2*time.Second, timeline.Reset)), Want: spec.Fail},
 		{Name: "never", Build: with(12, ends(gone+5*time.Second, timeline.Timeout)), Want: spec.Fail},
 		{Name: "ended by the app", Build: with(12, ends(scene.D+time.Second, timeline.Closed)), Want: spec.Inconclusive},
