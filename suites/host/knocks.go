@@ -12,6 +12,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+	"github.com/lastcall-dev/lastcall/fixtures/serve"
 	"github.com/lastcall-dev/lastcall/load/knock"
 )
 
@@ -57,7 +58,7 @@ func (m *meshed) knock(ctx context.Context, n *nodeSide) (stop func() error, err
 	if err != nil {
 		return nil, errors.Join(err, outside.Close())
 	}
-	go greet(there)
+	go func() { _ = serve.Accept(ctx, there.Accept, func(c net.Conn) { go greet(c) }) }() // until there is closed
 	knocks := knock.Begin(ctx, knock.Config{
 		Every: knocksEvery, Patience: knockPatience,
 		Ports: []knock.Port{
@@ -70,18 +71,10 @@ func (m *meshed) knock(ctx context.Context, n *nodeSide) (stop func() error, err
 	return func() error { return errors.Join(knocks.Stop(), there.Close(), outside.Close()) }, nil
 }
 
-// greet answers each connection of a listener by a byte, and holds it until the client has gone. It ends with the listener.
-func greet(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			if _, err := c.Write([]byte("!")); err == nil {
-				_, _ = io.Copy(io.Discard, c)
-			}
-		}()
+// greet answers a connection by a byte, and holds it until the client has gone.
+func greet(c net.Conn) {
+	defer c.Close()
+	if _, err := c.Write([]byte("!")); err == nil {
+		_, _ = io.Copy(io.Discard, c)
 	}
 }

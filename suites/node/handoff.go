@@ -86,13 +86,12 @@ func NoneKnocksInVain() assertions.Check {
 						}
 						n++
 						lost++
-						say := tally.Against
+						text := fmt.Sprintf("%s: port %s of %s, after %s: %s", beside(all, began), e.Attrs["port"], e.Name, e.Attrs["took"], e.Attrs["why"])
 						if took >= hangs {
-							say = func(at time.Duration, target, id, format string, args ...any) {
-								tally.Late(c, at, target, id, format, args...)
-							}
+							tally.Late(c, began, r.proxy, "", "%s", text)
+						} else {
+							tally.Against(began, r.proxy, "", "%s", text)
 						}
-						say(began, r.proxy, "", "%s: port %s of %s, after %s: %s", beside(all, began), e.Attrs["port"], e.Name, e.Attrs["took"], e.Attrs["why"])
 					}
 				}
 				total += n

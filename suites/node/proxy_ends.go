@@ -155,15 +155,15 @@ func NoneFailsMeanwhile() assertions.Check {
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			from, to := meanwhile(c, all)
-			opens := opened(c)
+			began := birthsIn(c)
 			tally.Span(from, to)
-			total, lost, news, crossed, cut := 0, 0, 0, 0, 0
+			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
 			for _, s := range c.Timeline.Samples {
 				if s.End < from || s.Start > to || turnedAway(s) {
 					continue
 				}
 				total++
-				switch fateOf(&tally, c, all, s, opens[connOf(s)], s.Stream.Target(), "") {
+				switch fateOf(&tally, c, all, s, began.of(s), s.Stream.Target(), "") {
 				case cutInTime:
 					cut++
 					continue
@@ -172,13 +172,13 @@ func NoneFailsMeanwhile() assertions.Check {
 					continue
 				}
 				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {
-					news++
+					opened++
 				}
 				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {
 					crossed++
 				}
 			}
-			tally.Count(fresh, news)
+			tally.Count(fresh, opened)
 			tally.Count(kept, crossed)
 			atDeadline := ""
 			if cut > 0 {
@@ -197,17 +197,26 @@ type conn struct {
 	nth    uint64
 }
 
-func connOf(s timeline.Sample) conn { return conn{s.Stream, s.Conn} }
+// births are when each connection began, by the first request on it.
+type births map[conn]time.Duration
 
-// opened is when each connection began, by the first request on it.
-func opened(c assertions.Case) map[conn]time.Duration {
-	out := map[conn]time.Duration{}
+func birthsIn(c assertions.Case) births {
+	out := births{}
 	for _, s := range c.Timeline.Samples {
-		if at, is := out[connOf(s)]; !is || s.Start < at {
-			out[connOf(s)] = s.Start
+		k := conn{s.Stream, s.Conn}
+		if at, is := out[k]; !is || s.Start < at {
+			out[k] = s.Start
 		}
 	}
 	return out
+}
+
+// of is when the connection of a request began; of one that got none (0), when that did itself.
+func (b births) of(s timeline.Sample) time.Duration {
+	if s.Conn == 0 {
+		return s.Start
+	}
+	return b[conn{s.Stream, s.Conn}]
 }
 
 // takenUntil is how long after it was told to go a proxy may take connections: its successor listens by then, and the

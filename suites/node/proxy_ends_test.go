@@ -93,6 +93,14 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 				}
 			}
 		}, Want: spec.Pass},
+		{Name: "new ones that got no connection, when the deadline is over", Build: with(func(x *timeline.Sample) {
+			if n := (x.Start - toldAt) / (20 * time.Millisecond); x.Start == toldAt+400*time.Millisecond || n == 300 {
+				x.Conn = 0
+			}
+			if x.Start == toldAt+6*time.Second {
+				x.Outcome, x.Phase = timeline.Reset, timeline.PhaseDial
+			}
+		}, "a", "b"), Want: spec.Fail},
 		{Name: "when the last proxy has just gone", Build: with(func(x *timeline.Sample) {
 			if x.ID == "new399" {
 				x.Start, x.Due, x.Sent, x.End = goneAt+time.Second, goneAt+time.Second, goneAt+time.Second, goneAt+time.Second+1

@@ -61,7 +61,7 @@ func StreamsOutlast() assertions.Check {
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			from, to := meanwhile(c, all)
-			opens := opened(c)
+			began := birthsIn(c)
 			tally.Span(from, to)
 			total, ended, cut, lost := 0, 0, 0, 0
 			standing := make([]int, len(all))
@@ -75,8 +75,8 @@ func StreamsOutlast() assertions.Check {
 						standing[i]++
 					}
 				}
-				began := fmt.Sprintf("%s after it began, and ", (s.End - s.Start).Round(time.Millisecond))
-				switch fateOf(&tally, c, all, s, opens[connOf(s)], s.Reached, began) {
+				first := fmt.Sprintf("%s after it began, and ", (s.End - s.Start).Round(time.Millisecond))
+				switch fateOf(&tally, c, all, s, began.of(s), s.Reached, first) {
 				case served:
 					ended++
 				case cutInTime:
