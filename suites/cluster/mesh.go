@@ -89,6 +89,9 @@ func (g *ground) enmesh(ctx context.Context) error {
 		if err := g.stage.plugin.once(func() error { return g.stage.putPlugin(ctx) }); err != nil {
 			return err
 		}
+		if err := g.stage.pluginReady(ctx); err != nil {
+			return err
+		}
 	}
 	return g.identify(ctx)
 }
@@ -107,10 +110,14 @@ func (s *Stage) putPlugin(ctx context.Context) error {
 	if err := scope.Open(ctx, s.cs, deploy.Privileged); err != nil {
 		return err
 	}
+	return deploy.Create(ctx, s.cs, scope.PluginInstaller(s.ledger()))
+}
+
+// pluginReady waits until it is in the chain of each node. A node that was shut down for a recording before has lost it
+// with its installer, and gets it back a moment after it is ready: a pod that starts there before is in no mesh.
+func (s *Stage) pluginReady(ctx context.Context) error {
+	scope := s.scope(deploy.PluginName)
 	set := scope.PluginInstaller(s.ledger())
-	if err := deploy.Create(ctx, s.cs, set); err != nil {
-		return err
-	}
 	nodes, err := s.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
