@@ -9,9 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 )
 
 // conflistName sorts before what other plugins would write later.
@@ -84,15 +87,56 @@ func render(cidrs []netip.Prefix, mtu int) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
+// withChained is podnet's own list with what others have added to the one that is there: plugins behind its own, as
+// the installers of chained plugins do, and keys. A list that says so already is returned as it is; one that is not podnet's
+// is replaced.
+func withChained(there, own []byte) ([]byte, error) {
+	var was, is map[string]any
+	if err := json.Unmarshal(own, &is); err != nil {
+		return nil, fmt.Errorf("podnet's own list: %w", err)
+	}
+	if json.Unmarshal(there, &was) != nil {
+		return own, nil
+	}
+	all, _ := was["plugins"].([]any)
+	ours, _ := is["plugins"].([]any)
+	if len(all) < len(ours) || !slices.EqualFunc(all[:len(ours)], ours, func(a, b any) bool { return typeOf(a) == typeOf(b) }) {
+		return own, nil
+	}
+	list := maps.Clone(was)
+	maps.Copy(list, is)
+	list["plugins"] = slices.Concat(ours, all[len(ours):])
+	switch {
+	case reflect.DeepEqual(list, was):
+		return there, nil
+	case reflect.DeepEqual(list, is):
+		return own, nil
+	}
+	out, err := json.MarshalIndent(list, "", "  ")
+	return append(out, '\n'), err
+}
+
+// typeOf is the type of a plugin, as a list has it.
+func typeOf(plugin any) string {
+	p, _ := plugin.(map[string]any)
+	t, _ := p["type"].(string)
+	return t
+}
+
 // install puts the configuration where the runtime looks for it, whole or not at
 // all, and leaves a file alone that already says the same: each write makes the
-// runtime load its network again. It reports whether it wrote.
+// runtime load its network again. What others have chained to it stays. It reports whether it wrote.
 func install(dir string, content []byte) (bool, error) {
 	path := filepath.Join(dir, conflistName)
 	switch old, err := os.ReadFile(path); {
-	case err == nil && bytes.Equal(old, content):
-		return false, nil
-	case err != nil && !errors.Is(err, os.ErrNotExist):
+	case err == nil:
+		if content, err = withChained(old, content); err != nil {
+			return false, err
+		}
+		if bytes.Equal(old, content) {
+			return false, nil
+		}
+	case !errors.Is(err, os.ErrNotExist):
 		return false, err
 	}
 	// The runtime reads *.conflist, *.conf and *.json in this directory: this is none.

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,22 +54,51 @@ func TestRenderGolden(t *testing.T) {
 }
 
 func TestInstall(t *testing.T) {
-	dir := t.TempDir()
-	for _, c := range []struct {
-		content string
-		wrote   bool
-	}{{"one", true}, {"one", false}, {"two", true}} {
-		wrote, err := install(dir, []byte(c.content))
-		if err != nil || wrote != c.wrote {
-			t.Errorf("install %s: wrote %v, %v", c.content, wrote, err)
-		}
-		got, err := os.ReadFile(filepath.Join(dir, conflistName))
-		if err != nil || string(got) != c.content {
-			t.Errorf("installed %q, %v", got, err)
-		}
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	const (
+		own   = `{"cniVersion":"1.1.0","name":"podnet","plugins":[{"type":"ptp","mtu":1400},{"type":"portmap"}]}`
+		other = `{"cniVersion":"1.1.0","name":"podnet","plugins":[{"type":"ptp","mtu":1500},{"type":"portmap"}]}`
+		// What an installer makes of it, that writes in its own way.
+		chained = `{"plugins":[{"mtu":1400,"type":"ptp"},{"type":"portmap"},{"type":"vendor","n":1}],"name":"podnet","cniVersion":"1.1.0","disableCheck":true}`
+		renewed = `{"cniVersion":"1.1.0","disableCheck":true,"name":"podnet","plugins":[{"mtu":1500,"type":"ptp"},{"type":"portmap"},{"n":1,"type":"vendor"}]}`
+	)
+	for name, c := range map[string]struct {
+		there, own, want string
+		wrote            bool
+	}{
+		"none":                            {"", own, own, true},
+		"the same":                        {own, own, own, false},
+		"another":                         {other, own, own, true},
+		"somebody has chained a plugin":   {chained, own, chained, false},
+		"chained, and ours is another":    {chained, other, renewed, true},
+		"another's altogether":            {`{"plugins":[{"type":"bridge"},{"type":"vendor"},{"type":"x"}]}`, own, own, true},
+		"somebody has taken a plugin out": {`{"cniVersion":"1.1.0","name":"podnet","plugins":[{"type":"ptp","mtu":1400}]}`, own, own, true},
+		"no list":                         {"[]", own, own, true},
+		"half of one":                     {own[:20], own, own, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, conflistName)
+			if c.there != "" {
+				if err := os.WriteFile(path, []byte(c.there), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wrote, err := install(dir, []byte(c.own))
+			if err != nil || wrote != c.wrote {
+				t.Errorf("wrote %v, %v", wrote, err)
+			}
+			got, err := os.ReadFile(path)
+			var flat bytes.Buffer
+			if err != nil || json.Compact(&flat, got) != nil || flat.String() != c.want {
+				t.Errorf("it is %s, %v, want %s", got, err, c.want)
+			}
+			if wrote, err := install(dir, []byte(c.own)); wrote || err != nil {
+				t.Errorf("it wrote again, %v", err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 1 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
 
