@@ -269,7 +269,7 @@ const (
 
 	// Wire: what the node's wire had of a connection of TCP between two pods that discovery has in the
 	// mesh, or from one of them to a Service's own address. Attrs: what (WireDialled: its first segment; WireSaid: the first with a byte in it, told
-	// only of what is no tunnel), from, to (host:port of the segment).
+	// only of what is no tunnel; WireEnded, WireReset: the FIN and the RST of a side, told only of tunnels), from, to (host:port of the segment).
 	Wire EventKind = "wire"
 
 	// ProcExit: the witness saw the process go (T_exit). Attrs: pid, container.
@@ -409,6 +409,8 @@ const (
 const (
 	WireDialled = "dialled"
 	WireSaid    = "said"
+	WireEnded   = "ended"
+	WireReset   = "reset"
 )
 
 // How a peer cut or refused (PeerCut, PeerRefused), or how the other side ended a tunnel (PeerEnded).

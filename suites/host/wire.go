@@ -29,12 +29,15 @@ func (m *meshed) watchWire() error {
 	told := map[wired]bool{}
 	wait, err := m.bench.network.Watch(m.ctx, func(s bench.Segment) {
 		for _, w := range wiredBy(s) {
-			if !told[w] && m.enrolled(s.From.Addr()) && (services[s.To.Addr().String()] || m.enrolled(s.To.Addr())) {
-				told[w] = true
-				m.sink.Event(timeline.Event{Source: node, Kind: timeline.Wire, Node: node, Attrs: map[string]string{
-					"what": w.what, "from": w.from.String(), "to": w.to.String(),
-				}})
+			// What was told to begin is told to end, whether discovery has its pods yet or not.
+			of := told[wired{timeline.WireDialled, s.From, s.To}] || told[wired{timeline.WireDialled, s.To, s.From}]
+			if w.ends() && !of || !w.ends() && !(m.enrolled(s.From.Addr()) && (services[s.To.Addr().String()] || m.enrolled(s.To.Addr()))) || told[w] {
+				continue
 			}
+			told[w] = true
+			m.sink.Event(timeline.Event{Source: node, Kind: timeline.Wire, Node: node, Attrs: map[string]string{
+				"what": w.what, "from": w.from.String(), "to": w.to.String(),
+			}})
 		}
 	})
 	if err != nil {
@@ -55,13 +58,21 @@ type wired struct {
 	from, to netip.AddrPort
 }
 
+// ends says whether it is the end of a connection.
+func (w wired) ends() bool { return w.what == timeline.WireEnded || w.what == timeline.WireReset }
+
 // wiredBy is what a segment may be the first to show.
 func wiredBy(s bench.Segment) []wired {
 	var out []wired
 	if s.Begins {
 		out = append(out, wired{timeline.WireDialled, s.From, s.To})
 	}
-	if s.Payload > 0 && s.From.Port() != redirect.TunnelPort && s.To.Port() != redirect.TunnelPort {
+	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
+	case tunnel && s.Resets:
+		out = append(out, wired{timeline.WireReset, s.From, s.To})
+	case tunnel && s.Ends:
+		out = append(out, wired{timeline.WireEnded, s.From, s.To})
+	case !tunnel && s.Payload > 0:
 		out = append(out, wired{timeline.WireSaid, s.From, s.To})
 	}
 	return out

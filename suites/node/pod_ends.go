@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -39,7 +40,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    behaviour.NodeTraffic,
 	Checks:     []assertions.Check{ToldBeforeItGoes()},
-	BrokenBy:   []spec.Fault{nodeproxy.EndsUntold, nodeproxy.AcknowledgesFirst, nodeproxy.ForgetsCloseNotify},
+	BrokenBy:   []spec.Fault{nodeproxy.EndsUntold, nodeproxy.AcknowledgesFirst, nodeproxy.ForgetsCloseNotify, nodeproxy.EndsInTLSOnly},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -51,16 +52,22 @@ const standing = "tunnels that stood when the app had exited"
 // a busy machine says too, so that a late one is late only where nothing was starved.
 func ToldBeforeItGoes() assertions.Check {
 	stood := assertions.ConnectionsPerTermination(standing)
+	wired := assertions.Floor{Per: "termination", Name: "tunnels of its pod that the wire had then, where that is watched", N: 1,
+		Reason: "it shows that what passes is seen; a pool needs few of them"}
 	silent := assertions.Floor{Per: "termination", Name: "of these, tunnels with nothing in them", N: 5,
 		Reason: "a client opens some each second and keeps them until behind the end",
 	}
 	return assertions.Check{
 		Name:     standing,
-		Expected: "GOAWAY and then close_notify come on each before the interface of the workload goes",
-		Floors:   []assertions.Floor{stood, silent},
+		Expected: "GOAWAY and then close_notify come on each before the interface of the workload goes; and by then its FIN or an RST has left the workload on each that the mesh's pods have with it, which is judged on the bench alone: nobody watches a cluster's wire",
+		Floors:   []assertions.Floor{stood, silent, wired},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := 0
+			all, onWire := 0, 0
+			had := wired
+			if !c.Wired {
+				had.N = 0 // nobody can know
+			}
 			var last time.Duration // from the app's exit
 			for t := range tally.Terminations(c) {
 				if !t.Exit.Known() || !t.Net.Known() {
@@ -90,10 +97,56 @@ func ToldBeforeItGoes() assertions.Check {
 				all += n
 				tally.Least(stood, t.Name, n)
 				tally.Least(silent, t.Name, quiet)
+				k := endedOnWire(&tally, c, t)
+				onWire += k
+				tally.Least(had, t.Name, k)
+			}
+			tally.SeenWire(c)
+			also := "whether each ended in TCP too was not judged: nobody watches the wire here"
+			if c.Wired {
+				also = fmt.Sprintf("so had the wire the end of each of the %d tunnels that it showed", onWire)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("all %d %s got GOAWAY and close_notify before the interface went, the last of them %s after the exit", all, standing, last.Round(time.Millisecond)),
-				fmt.Sprintf("%d of %d %s were not told before the interface went", tally.Culprits(), all, standing))
+				fmt.Sprintf("all %d %s got GOAWAY and close_notify before the interface went, the last of them %s after the exit; %s", all, standing, last.Round(time.Millisecond), also),
+				fmt.Sprintf("%d of %d %s, and of %d that the wire showed, were not told, or not ended, before the interface went", tally.Culprits(), all, standing, onWire))
 		},
 	}
+}
+
+// endedOnWire judges the tunnels of a workload, to it and from it, that the wire showed and that stood when its app had
+// exited: nothing can leave it once its interface has gone, so that an end of its own that is seen at all had left by then.
+// It counts them.
+func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) int {
+	type ends struct{ own, other string } // host:port
+	dialled, over := map[ends]bool{}, map[ends]time.Duration{}
+	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
+		from, to, what := e.Attrs["from"], e.Attrs["to"], e.Attrs["what"]
+		own, of := ends{from, to}, at(from, t.IPs)
+		if !of {
+			own = ends{to, from}
+		}
+		switch {
+		case !of && !at(to, t.IPs):
+		case what == timeline.WireDialled && tunnelled(to) && e.At < t.Exit.At:
+			dialled[own] = true
+		case what == timeline.WireReset, what == timeline.WireEnded && of:
+			if _, ended := over[own]; !ended {
+				over[own] = e.At
+			}
+		}
+	}
+	n := 0
+	for k := range dialled {
+		when, ended := over[k]
+		switch {
+		case ended && when < t.Exit.At:
+			continue
+		case !ended:
+			y.Against(t.Net.At, t.Name, "", "%s: the tunnel between %s and %s had neither FIN nor RST from it when the interface went", t.Clock(t.Net.At), k.own, k.other)
+		case when > t.Net.At:
+			y.Late(c, t.Net.At, t.Name, "", "%s: the wire had the end of the tunnel between %s and %s when the interface had gone", t.Clock(when), k.own, k.other)
+		}
+		n++
+	}
+	return n
 }

@@ -65,6 +65,26 @@ func TestToldBeforeItGoes(t *testing.T) {
 			stand(s, silent, 6, says...)
 		}
 	}
+	// What the wire has, of a tunnel that a peer has dialled and of others.
+	const own, peer, client, other, plain = "10.1.0.1:15008", "10.1.0.2:40000", "10.1.0.1:40001", "10.1.0.3:15008", "10.1.0.1:8080"
+	on := func(what string) func(at time.Duration, from, to string) func(scene.Scene) {
+		return func(at time.Duration, from, to string) func(scene.Scene) {
+			return func(s scene.Scene) {
+				s.Event(at, timeline.Wire, "", map[string]string{"what": what, "from": from, "to": to})
+			}
+		}
+	}
+	dialled, ended, reset := on(timeline.WireDialled), on(timeline.WireEnded), on(timeline.WireReset)
+	wire := func(all ...func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(scene.D-4*time.Second, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.0.1", "ips": "10.1.0.1 fd00::1"})
+			with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))(s)
+			dialled(scene.D-time.Second, peer, own)(s)
+			for _, more := range all {
+				more(s)
+			}
+		}
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "told", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told at D", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
@@ -88,6 +108,20 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "nobody saw the interface", Build: func(s scene.Scene) {
 			stand(s, silent, 12, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))
 		}, Want: spec.Inconclusive},
+		{Name: "the wire has its FIN", Build: wire(ended(soon, own, peer), ended(gone+time.Second, peer, own)), Want: spec.Pass},
+		{Name: "the wire has its RST", Build: wire(reset(soon, own, peer)), Want: spec.Pass},
+		{Name: "the wire has its FIN, and a client of the workload's", Build: wire(dialled(scene.D, client, other), ended(soon, client, other), ended(soon, own, peer)), Want: spec.Pass},
+		{Name: "the wire has no end", Build: wire(), Want: spec.Fail},
+		{Name: "the wire has no end of one that it dialled", Build: wire(dialled(scene.D, client, other), ended(soon, own, peer)), Want: spec.Fail},
+		{Name: "the wire has a FIN of the peer alone", Build: wire(ended(soon, peer, own)), Want: spec.Fail},
+		{Name: "the wire has an RST of the peer", Build: wire(reset(soon, peer, own)), Want: spec.Pass},
+		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+10*time.Millisecond, own, peer)), Want: spec.Fail},
+		{Name: "the wire had its end before the exit", Build: wire(ended(scene.D, own, peer)), Want: spec.Inconclusive},
+		{Name: "the wire has tunnels of others", Build: wire(dialled(scene.D, peer, other), ended(soon, own, peer)), Want: spec.Pass},
+		{Name: "the wire has what is no tunnel", Build: wire(dialled(scene.D, peer, plain), ended(soon, own, peer)), Want: spec.Pass},
+		{Name: "the wire was not seen whole", Build: wire(ended(soon, own, peer), func(s scene.Scene) {
+			s.Event(soon, timeline.WatchGap, "wire", map[string]string{"why": "x"})
+		}), Want: spec.Inconclusive},
 	})
 }
 
