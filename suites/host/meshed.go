@@ -83,6 +83,8 @@ type meshed struct {
 	running    *host.Container
 	probe      *control.Attached
 
+	wired bool // somebody watches the wire (watchWire)
+
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod                     // that there are, by UID
 	ends map[string]map[string]discoveryv1.Endpoint // those of the Services, by their pods' UIDs
@@ -109,7 +111,8 @@ func (m *meshed) open(ctx context.Context) error {
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
-	if t.Late > 0 || m.unenrols() || m.losesNode() { // what an app sends out while nobody carries it
+	// What an app sends out while nobody carries it; and how the tunnels of pods end whose node's proxy outlives them.
+	if t.Late > 0 || m.unenrols() || m.losesNode() || m.byNodes() && m.tunnelsAlone() {
 		if err := m.watchWire(); err != nil {
 			return err
 		}

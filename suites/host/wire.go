@@ -4,18 +4,25 @@ package host
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // watchWire has the recording told of what pods of its mesh say to each other, and to the Services' own
 // addresses, as the node's wire has it. Nobody answers at these: what goes there has left its pod as the app
 // sent it, past whoever resolves a Service.
 func (m *meshed) watchWire() error {
+	if m.wired {
+		return nil
+	}
+	m.wired = true
 	services := map[string]bool{}
 	for _, ip := range m.services {
 		all, err := m.bench.addresses(ip)
@@ -50,6 +57,12 @@ func (m *meshed) watchWire() error {
 		}
 	})
 	return nil
+}
+
+// tunnelsAlone says whether all that is sent to pods of the recording goes in tunnels: the wire tells of their begins and
+// ends, and has little else to be looked at.
+func (m *meshed) tunnelsAlone() bool {
+	return !slices.ContainsFunc(m.scenario.Traffic, func(p load.Profile) bool { return p.Path.PerPod() && p.Protocol != flow.HBONE })
 }
 
 // wired is what is told once of a connection, in one direction.

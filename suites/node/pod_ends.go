@@ -108,7 +108,7 @@ func ToldBeforeItGoes() assertions.Check {
 			}
 			return tally.Conclude(
 				fmt.Sprintf("all %d %s got GOAWAY and close_notify before the interface went, the last of them %s after the exit; %s", all, standing, last.Round(time.Millisecond), also),
-				fmt.Sprintf("%d of %d %s, and of %d that the wire showed, were not told, or not ended, before the interface went", tally.Culprits(), all, standing, onWire))
+				fmt.Sprintf("%s not told, or not ended, before the interface went, of the %d that stood when the app had exited and the %d that the wire showed", assertions.Plural(tally.Culprits(), "tunnel was", "tunnels were"), all, onWire))
 		},
 	}
 }
