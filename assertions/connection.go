@@ -41,17 +41,13 @@ func connectionsTo(c Case, t Ending, protocols []flow.Protocol) []connection {
 // connectionsOf are those to an instance's own address whose requests are of a
 // kind.
 func connectionsOf(c Case, t Ending, kind func(timeline.Sample) bool) []connection {
-	type key struct {
-		stream flow.Stream
-		conn   uint64
-	}
-	byKey := map[key]*connection{}
-	var order []key
+	byKey := map[timeline.Connection]*connection{}
+	var order []timeline.Connection
 	for _, s := range c.Timeline.Samples {
 		if s.Conn == 0 || !directTo(s, t.UID) || !kind(s) {
 			continue
 		}
-		at := key{s.Stream, s.Conn}
+		at := s.On()
 		k := byKey[at]
 		if k == nil {
 			k = &connection{}
@@ -61,7 +57,7 @@ func connectionsOf(c Case, t Ending, kind func(timeline.Sample) bool) []connecti
 		k.samples = append(k.samples, s)
 	}
 	for _, f := range c.Timeline.Frames {
-		if k := byKey[key{f.Stream, f.Conn}]; k != nil {
+		if k := byKey[f.On()]; k != nil {
 			k.frames = append(k.frames, f)
 		}
 	}

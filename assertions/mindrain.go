@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -117,16 +116,12 @@ type stood struct {
 // lives are the connections that an instance had, its own ones and those
 // through a Service, by their begin.
 func lives(c Case, t Ending) []stood {
-	type key struct {
-		stream flow.Stream
-		conn   uint64
-	}
-	byKey := map[key]*stood{}
-	ends := map[key]time.Duration{}
+	byKey := map[timeline.Connection]*stood{}
+	ends := map[timeline.Connection]time.Duration{}
 	for _, f := range c.Timeline.Frames {
 		switch f.Kind {
 		case timeline.FrameFIN, timeline.FrameRST, timeline.FrameClose:
-			at := key{f.Stream, f.Conn}
+			at := f.On()
 			if _, there := ends[at]; !there {
 				ends[at] = f.At
 			}
@@ -142,7 +137,7 @@ func lives(c Case, t Ending) []stood {
 		if closed && s.New() && arrival(s) >= shut && s.Failed() && s.First == 0 && !held(s) {
 			continue
 		}
-		at := key{s.Stream, s.Conn}
+		at := s.On()
 		k := byKey[at]
 		if k == nil {
 			k = &stood{from: s.Start}

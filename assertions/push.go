@@ -115,24 +115,18 @@ func (g *gather) untouchedPods(c Case, from, to time.Duration) {
 func onKeptConns(s timeline.Sample) bool { return kept(s.Stream.Flow()) }
 func kept(f flow.Flow) bool              { return f.Conns == flow.Reused || f.Conns == flow.Shared }
 
-// link is a connection of a stream.
-type link struct {
-	stream flow.Stream
-	num    uint64
-}
-
 // keptConns judges that the kept connections that were in use just before the
 // first push are used again after the last: a client uses its pool in turn, where
 // it shares none. Until P has passed they may not have had their turn. It says how many
 // they were.
 func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
-	before := map[link]time.Duration{}
-	after := map[link]bool{}
+	before := map[timeline.Connection]time.Duration{}
+	after := map[timeline.Connection]bool{}
 	for _, s := range c.Timeline.Samples {
 		if s.Stream.Flow().Conns != flow.Reused || Scouts(s) || s.Conn == 0 || s.Failed() || s.Start > end {
 			continue
 		}
-		l := link{s.Stream, s.Conn}
+		l := s.On()
 		switch {
 		case s.Start > last:
 			after[l] = true
@@ -142,16 +136,16 @@ func (g *gather) keptConns(c Case, first, last, end time.Duration) int {
 			before[l] = s.Start
 		}
 	}
-	links := make([]link, 0, len(before))
+	links := make([]timeline.Connection, 0, len(before))
 	for l := range before {
 		links = append(links, l)
 	}
-	slices.SortFunc(links, func(a, b link) int {
-		return cmp.Or(cmp.Compare(a.stream.String(), b.stream.String()), cmp.Compare(a.num, b.num))
+	slices.SortFunc(links, func(a, b timeline.Connection) int {
+		return cmp.Or(cmp.Compare(a.Stream.String(), b.Stream.String()), cmp.Compare(a.Number, b.Number))
 	})
 	for _, l := range links {
 		if !after[l] && end >= last+c.P {
-			g.culprit(max(before[l], first), "", "", "%s: connection %d was not used again after the last push: it has ended", l.stream, l.num)
+			g.culprit(max(before[l], first), "", "", "%s: connection %d was not used again after the last push: it has ended", l.Stream, l.Number)
 		}
 	}
 	return len(links)

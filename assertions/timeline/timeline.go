@@ -546,6 +546,18 @@ type Frame struct {
 	Attrs  map[string]string `json:"attrs,omitempty"`
 }
 
+// Connection names a connection of a client: a stream counts its own from 1, and 0 is none.
+type Connection struct {
+	Stream flow.Stream
+	Number uint64
+}
+
+// On is the connection that a request went on.
+func (s Sample) On() Connection { return Connection{s.Stream, s.Conn} }
+
+// On is the connection that a frame came on.
+func (f Frame) On() Connection { return Connection{f.Stream, f.Conn} }
+
 // Step is a ledger entry's half: a request began, or it ended.
 type Step string
 

@@ -4,22 +4,16 @@ package behaviour
 
 import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
 
 // connections says what became of those that a recording's clients kept open to
 // the instances that terminated in it. It is nil where none was.
 func connections(t *timeline.Timeline, ends []v1alpha1.Termination) *v1alpha1.Connections {
-	type key struct {
-		stream flow.Stream
-		conn   uint64
-	}
-	kept := map[key][]*timeline.Sample{}
+	kept := map[timeline.Connection][]*timeline.Sample{}
 	for i := range t.Samples {
 		if x := &t.Samples[i]; x.Conn != 0 && v1alpha1.ThroughService(x.Stream.Kind()) {
-			k := key{x.Stream, x.Conn}
-			kept[k] = append(kept[k], x)
+			kept[x.On()] = append(kept[x.On()], x)
 		}
 	}
 	var out v1alpha1.Connections

@@ -191,19 +191,13 @@ func NoneFailsMeanwhile() assertions.Check {
 	}
 }
 
-// conn is a connection of a client's stream.
-type conn struct {
-	stream flow.Stream
-	nth    uint64
-}
-
 // births are when each connection began, by the first request on it.
-type births map[conn]time.Duration
+type births map[timeline.Connection]time.Duration
 
 func birthsIn(c assertions.Case) births {
 	out := births{}
 	for _, s := range c.Timeline.Samples {
-		k := conn{s.Stream, s.Conn}
+		k := s.On()
 		if at, is := out[k]; !is || s.Start < at {
 			out[k] = s.Start
 		}
@@ -216,7 +210,7 @@ func (b births) of(s timeline.Sample) time.Duration {
 	if s.Conn == 0 {
 		return s.Start
 	}
-	return b[conn{s.Stream, s.Conn}]
+	return b[s.On()]
 }
 
 // takenUntil is how long after it was told to go a proxy may take connections: its successor listens by then, and the

@@ -44,17 +44,13 @@ func To(c assertions.Case, t assertions.Ending) []Tunnel {
 
 // Of are those to some instances, by their UIDs.
 func Of(c assertions.Case, some func(uid string) bool) []Tunnel {
-	type key struct {
-		stream flow.Stream
-		number uint64
-	}
-	at := map[key]int{}
+	at := map[timeline.Connection]int{}
 	var out []Tunnel
 	for _, s := range c.Timeline.Samples {
 		if s.Conn == 0 || !ours(s) || !some(s.Stream.Target()) {
 			continue
 		}
-		k := key{s.Stream, s.Conn}
+		k := s.On()
 		i, there := at[k]
 		if !there {
 			i, at[k] = len(out), len(out)
@@ -63,7 +59,7 @@ func Of(c assertions.Case, some func(uid string) bool) []Tunnel {
 		out[i].Samples = append(out[i].Samples, s)
 	}
 	for _, f := range c.Timeline.Frames {
-		if i, there := at[key{f.Stream, f.Conn}]; there {
+		if i, there := at[f.On()]; there {
 			out[i].Frames = append(out[i].Frames, f)
 		}
 	}
