@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -233,12 +234,17 @@ func (g *ground) plain() (objects []runtime.Object, liar *slicewriter.Writer) {
 	return objects, liar
 }
 
+// onEachNode says whether the recording is about what each node has of the instances.
+func (g *ground) onEachNode() bool {
+	return g.byNodes() || slices.Contains(g.views(), deploy.View(flow.ServiceLocal))
+}
+
 func (g *ground) app() deploy.Echo {
 	t := g.scenario.Topology
 	e := deploy.Echo{
 		Name: echoName, Replicas: t.Replicas, MinDrain: t.MinDrain, Unready: t.Unready, Deadline: t.Deadline,
 		Grace: t.Grace, MinReady: t.MinReady, Unavailable: t.Unavailable, Hook: t.Hook, HookFails: t.HookFails,
-		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart,
+		Liveness: t.Liveness, Budget: t.Budget, Apart: t.Apart, Even: g.onEachNode(),
 		Ledger: g.stage.ledger(), Collector: g.stage.collector, Credentials: ledgerSecret,
 	}
 	if f := g.scenario.Fault; g.stage.stack.App().Made(behaviour.ComponentOf(f)) || fixtures.Has(deploy.Faults(), f) {

@@ -23,8 +23,9 @@ import (
 	"github.com/lastcall-dev/lastcall/load/probe"
 )
 
-// serviceBudget is how long the Service may take to reach every pod.
-const serviceBudget = time.Minute
+// serviceBudget is how long the Service may take to reach every pod. Behind an outage of the control plane, which ends a
+// recording before, a node's kube-proxy may need 45 s to see that its watch is dead (client-go's health check of HTTP/2: 30 s and 15 s).
+const serviceBudget = 2 * time.Minute
 
 // explore waits until each Service reaches every pod that it should, as the
 // dials of a scout of its own address show, on the clients' node. The clients must not dial

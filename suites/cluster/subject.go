@@ -143,7 +143,7 @@ func (g *ground) install(ctx context.Context) error {
 	t := g.scenario.Topology
 	what := deploy.System{
 		Component: gateName, Objects: manifests, Ended: ended, Container: container, Scoped: scoped,
-		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable, Apart: t.Apart,
+		Replicas: t.Replicas, MinReady: t.MinReady, Unavailable: t.Unavailable, Apart: t.Apart, Even: g.onEachNode(),
 	}
 	if t.Behind {
 		what.Replicas, what.MinReady, what.Unavailable = 1, 0, 0
