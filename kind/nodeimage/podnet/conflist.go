@@ -95,9 +95,7 @@ func withChained(there, own []byte) ([]byte, error) {
 	if err := json.Unmarshal(own, &is); err != nil {
 		return nil, fmt.Errorf("podnet's own list: %w", err)
 	}
-	if json.Unmarshal(there, &was) != nil {
-		return own, nil
-	}
+	_ = json.Unmarshal(there, &was) // what is no list has no plugins
 	all, _ := was["plugins"].([]any)
 	ours, _ := is["plugins"].([]any)
 	if len(all) < len(ours) || !slices.EqualFunc(all[:len(ours)], ours, func(a, b any) bool { return typeOf(a) == typeOf(b) }) {
