@@ -150,6 +150,15 @@ type Floor struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// OnWire is a floor of what the nodes' wire had: nothing is asked for where nobody watches that (Case.Wired), and
+// nobody can know.
+func (f Floor) OnWire(c Case) Floor {
+	if !c.Wired {
+		f.N = 0
+	}
+	return f
+}
+
 // String is the floor as it is declared to people: "per termination: new connections in
 // [D, D+P]".
 func (f Floor) String() string {

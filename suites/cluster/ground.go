@@ -236,7 +236,7 @@ func (g *ground) plain() (objects []runtime.Object, liar *slicewriter.Writer) {
 
 // onEachNode says whether the recording is about what each node has of the instances.
 func (g *ground) onEachNode() bool {
-	return g.byNodes() || slices.Contains(g.views(), deploy.View(flow.ServiceLocal))
+	return g.byNodes() || slices.Contains(g.views(), deploy.Local)
 }
 
 func (g *ground) app() deploy.Echo {

@@ -36,9 +36,15 @@ func (m *meshed) watchWire() error {
 	told := map[wired]bool{}
 	wait, err := m.bench.network.Watch(m.ctx, func(s bench.Segment) {
 		for _, w := range wiredBy(s) {
-			// What was told to begin is told to end, whether discovery has its pods yet or not.
-			of := told[wired{timeline.WireDialled, s.From, s.To}] || told[wired{timeline.WireDialled, s.To, s.From}]
-			if w.ends() && !of || !w.ends() && !(m.enrolled(s.From.Addr()) && (services[s.To.Addr().String()] || m.enrolled(s.To.Addr()))) || told[w] {
+			var ours bool
+			switch {
+			case told[w]: // which spares looking anybody up
+			case w.ends(): // what was told to begin, whether discovery has its pods yet or not
+				ours = told[wired{timeline.WireDialled, s.From, s.To}] || told[wired{timeline.WireDialled, s.To, s.From}]
+			default:
+				ours = m.enrolled(s.From.Addr()) && (services[s.To.Addr().String()] || m.enrolled(s.To.Addr()))
+			}
+			if !ours {
 				continue
 			}
 			told[w] = true

@@ -64,10 +64,7 @@ func ToldBeforeItGoes() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all, onWire := 0, 0
-			had := wired
-			if !c.Wired {
-				had.N = 0 // nobody can know
-			}
+			had := wired.OnWire(c)
 			var last time.Duration // from the app's exit
 			for t := range tally.Terminations(c) {
 				if !t.Exit.Known() || !t.Net.Known() {
@@ -118,7 +115,8 @@ func ToldBeforeItGoes() assertions.Check {
 // It counts them.
 func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) int {
 	type ends struct{ own, other string } // host:port
-	dialled, over := map[ends]bool{}, map[ends]time.Duration{}
+	var dialled []ends                    // each is told once, so that culprits stand in the order of the wire
+	over := map[ends]time.Duration{}
 	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 		from, to, what := e.Attrs["from"], e.Attrs["to"], e.Attrs["what"]
 		own, of := ends{from, to}, at(from, t.IPs)
@@ -128,7 +126,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		switch {
 		case !of && !at(to, t.IPs):
 		case what == timeline.WireDialled && tunnelled(to) && e.At < t.Exit.At:
-			dialled[own] = true
+			dialled = append(dialled, own)
 		case what == timeline.WireReset, what == timeline.WireEnded && of:
 			if _, ended := over[own]; !ended {
 				over[own] = e.At
@@ -136,7 +134,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		}
 	}
 	n := 0
-	for k := range dialled {
+	for _, k := range dialled {
 		when, ended := over[k]
 		switch {
 		case ended && when < t.Exit.At:

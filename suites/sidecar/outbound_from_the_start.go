@@ -71,10 +71,7 @@ func CallsServedOnceServed() assertions.Check {
 		Floors:   []assertions.Floor{early, later, tunnels},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			had := tunnels
-			if !c.Wired {
-				had.N = 0 // nobody can know
-			}
+			had := tunnels.OnWire(c)
 			whole, away := wholeAtPeer(c), peerAway(c)
 			of, lost, ended, plain := 0, 0, 0, 0
 			ways := map[string]int{}
