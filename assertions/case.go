@@ -159,6 +159,14 @@ func (f Floor) OnWire(c Case) Floor {
 	return f
 }
 
+// OffWire is a floor of what is looked at in the wire's place: nothing is asked for where that is watched.
+func (f Floor) OffWire(c Case) Floor {
+	if c.Wired {
+		f.N = 0
+	}
+	return f
+}
+
 // String is the floor as it is declared to people: "per termination: new connections in
 // [D, D+P]".
 func (f Floor) String() string {

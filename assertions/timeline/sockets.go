@@ -12,7 +12,7 @@ import (
 // Socket is one TCP socket that a process holds, in an event of kind Sockets.
 type Socket struct {
 	Inode uint64
-	// State is one of SocketStates.
+	// State is one of SocketStates, or of SocketsWithoutPeer.
 	State string
 	// Local is the socket's own address, host:port.
 	Local string
@@ -23,6 +23,12 @@ type Socket struct {
 var SocketStates = map[uint8]string{
 	1: "established", 4: "fin-wait-1", 5: "fin-wait-2", 8: "close-wait", 9: "last-ack", 11: "closing",
 }
+
+// SocketsWithoutPeer are the states of those that have none, or not yet, as SocketStates has them.
+var SocketsWithoutPeer = map[uint8]string{2: "syn-sent", 3: "syn-recv", 10: SocketListens}
+
+// SocketListens is the state of a listener.
+const SocketListens = "listen"
 
 // ListSockets writes sockets as the attribute of a Sockets event has them: one word each.
 func ListSockets(all []Socket) string {

@@ -88,19 +88,19 @@ type Signaller interface {
 	Signal(ctx context.Context, s Signal) (pids []int, err error)
 }
 
-// Census asks a witness which sockets a pod has to some peers.
+// Census asks a witness which sockets are in a pod's network, to some peers.
 type Census struct {
 	// Pod is the pod's UID.
 	Pod string `json:"pod"`
-	// Peers are host:port each.
-	Peers []string `json:"peers"`
+	// Peers are host:port each. None: all that are held, listeners and what is dialled too, whose peer may be unspecified (0.0.0.0:0, [::]:0).
+	Peers []string `json:"peers,omitempty"`
 }
 
 // Counted is a Census's answer.
 type Counted struct {
 	// At is when it was looked, in the witness's clock.
 	At time.Duration `json:"at"`
-	// Sockets has an entry for each of the peers.
+	// Sockets has an entry for each of the peers, or for each that somebody has a socket to.
 	Sockets map[string][]timeline.Socket `json:"sockets"`
 }
 
@@ -590,8 +590,8 @@ func (s *Server) census(r *http.Request) (any, error) {
 	if err := decode(r, &q); err != nil {
 		return nil, err
 	}
-	if q.Pod == "" || len(q.Peers) == 0 {
-		return nil, failed(http.StatusBadRequest, "a census needs a pod's UID and peers: %+v", q)
+	if q.Pod == "" {
+		return nil, failed(http.StatusBadRequest, "a census needs a pod's UID: %+v", q)
 	}
 	counted, err := s.Counter.Count(r.Context(), q)
 	if errors.Is(err, fs.ErrNotExist) {

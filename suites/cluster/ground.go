@@ -427,7 +427,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 	shape := g.scenario.Topology
 	budget := shape.Grace + time.Duration(shape.Replicas)*shape.MinReady + g.scenario.Disrupt.Spare()
 	t := disrupt.Target{
-		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g, Intruder: g,
+		Client: g.stage.cs, Namespace: g.scope.Namespace, Workload: g.subject.ended, Signaller: g, Intruder: g, Unenroller: g,
 		Budget: budget,
 		Emit: func(e timeline.Event) {
 			if e.Attrs["what"] == string(disrupt.NodeShutdown) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -130,16 +129,12 @@ func looking(ctx context.Context, within time.Duration, what string, look func()
 	}
 }
 
-// meshHeld are the sockets in a pod's network that are a proxy's: at its ports, to another's, and those from
-// an address that is none of the pod's. The app has others.
+// meshHeld are the sockets in a pod's network that are a proxy's.
 func meshHeld(p *bench.Pod) ([]string, error) {
 	all, err := p.Held()
 	var out []string
 	for _, s := range all {
-		at := s.Local.Addr()
-		own := at.IsUnspecified() || at.IsLoopback() || slices.Contains(p.Addrs(), at)
-		switch {
-		case slices.Contains([]uint16{redirect.OutboundPort, redirect.InboundPort, redirect.TunnelPort}, s.Local.Port()), s.Remote.Port() == redirect.TunnelPort, !own:
+		if redirect.Carries(s.Local, s.Remote, p.Addrs()) {
 			out = append(out, s.Word())
 		}
 	}

@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know whether a stream has been partially processed or not.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "Who takes a label away means the app no harm. The app gets no signal, so nothing of its own begins a drain; all that passes through the proxy is cut if the proxy lets go, and peers that have not heard yet are refused at its port. The rules that brought connections to the proxy are also those that carry the ones which stand.",
 	Causes: "To the proxy a workload that leaves is one that has ended: it is removed, and drained for no longer than that takes. The redirect is removed in one piece, with the rules that carry what stands. The port for tunnels closes when discovery has been told, and not when everybody has heard.",
@@ -259,50 +259,83 @@ func NothingIsLeft() assertions.Check {
 	}
 }
 
-// OutAndBack judges, by the wire, how others reach a workload that is out of the mesh, and one that is back.
+// OutAndBack judges how others reach a workload that is out of the mesh, and one that is back, and how it reaches them: by the
+// wire, and where nobody watches that, by the tunnels that the pod itself has to whom it calls.
 func OutAndBack() assertions.Check {
-	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 40 new ones a second, for 5 s"}
+	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 40 new ones a second, for 5 s; of a bench's wire"}
+	calls := assertions.Floor{Per: "workload", Name: "calls of its own that were answered while it was out, when it had no tunnel", N: 20, Reason: "17 a second, for 5 s; in a cluster, whose wire nobody watches"}
+	looks := assertions.Floor{Per: "workload", Name: "looks at its network, later than P after its return, that saw a tunnel of its own", N: 4, Reason: "four a second, for 2 s; in a cluster"}
 	again := assertions.Floor{Per: "workload", Name: "requests on new connections to it and from it, begun later than P after its return", N: 20, Reason: "30 a second"}
 	return assertions.Check{
-		Name:     "what passes on the wire while workloads are out of the mesh, and when they are back",
-		Expected: "connections without a tunnel to those that are out and from them, and no others: none once P has passed after their return",
-		Floors:   []assertions.Floor{leftFloor, plain, again},
+		Name:     "what passes while workloads are out of the mesh, and when they are back",
+		Expected: "connections without a tunnel to those that are out and from them, and no others: none once P has passed after their return; in a cluster, whose wire nobody watches: what they call is reached without a tunnel of theirs while they are out, and by one again after that",
+		Floors:   []assertions.Floor{leftFloor, plain, calls, looks, again},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := leaversOf(c, &tally)
-			out := map[string]int{}
-			for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
-				from, to := e.Attrs["from"], e.Attrs["to"]
-				if e.Attrs["what"] != timeline.WireDialled || tunnelled(to) {
-					continue
-				}
-				i := slices.IndexFunc(all, func(l leaver) bool {
-					return (at(from, l.ips) || at(to, l.ips)) && e.At > l.asked && e.At < l.back+c.P
-				})
-				if i < 0 {
-					tally.Against(e.At, "", "", "a connection from %s to %s had no tunnel, and both were in the mesh", from, to)
-					continue
-				}
-				if l := all[i]; e.At > l.left && e.At < l.joining {
-					out[l.uid]++
-				}
-			}
+			out := plainOnes(&tally, c, all)
 			tally.SeenWire(c)
 			for _, l := range all {
-				tally.Least(plain, l.name, out[l.uid])
-				n := 0
+				tally.Least(plain.OnWire(c), l.name, out[l.uid])
+				answered, n := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if l.about(s) && !s.Failed() && s.New() && s.Start > l.back+c.P {
+					switch {
+					case !l.about(s) || s.Failed():
+					case s.Stream.Flow().Path == flow.Outbound && s.Start > l.left && s.End < l.joining:
+						answered++
+					case s.New() && s.Start > l.back+c.P:
 						n++
 					}
 				}
 				tally.Least(again, l.name, n)
+				tally.Least(calls.OffWire(c), l.name, answered)
+				tally.Least(looks.OffWire(c), l.name, ownTunnels(&tally, c, l))
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s reached without a tunnel while out of the mesh, and through tunnels alone before and after", assertions.Plural(len(all), "workload was", "workloads were")),
-				fmt.Sprintf("%s made without a tunnel between workloads in the mesh", assertions.Plural(tally.Culprits(), "connection was", "connections were")))
+				fmt.Sprintf("%s without a tunnel between workloads in the mesh, or with one to who was out of it", assertions.Plural(tally.Culprits(), "connection was made", "connections were made")))
 		},
 	}
+}
+
+// plainOnes are the connections on the wire that had no tunnel, for each workload that was out; of those to nobody who was, each is
+// a culprit.
+func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]int {
+	out := map[string]int{}
+	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
+		from, to := e.Attrs["from"], e.Attrs["to"]
+		if e.Attrs["what"] != timeline.WireDialled || tunnelled(to) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(l leaver) bool {
+			return (at(from, l.ips) || at(to, l.ips)) && e.At > l.asked && e.At < l.back+c.P
+		})
+		if i < 0 {
+			y.Against(e.At, "", "", "a connection from %s to %s had no tunnel, and both were in the mesh", from, to)
+			continue
+		}
+		if l := all[i]; e.At > l.left && e.At < l.joining {
+			out[l.uid]++
+		}
+	}
+	return out
+}
+
+// ownTunnels counts the looks at the sockets of a workload that saw a tunnel of its own later than P after its return; one
+// that saw it while it was out has a culprit.
+func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) int {
+	n := 0
+	for _, e := range c.Timeline.EventsOf(timeline.Sockets, l.uid) {
+		stands := slices.ContainsFunc(e.Held(), func(s timeline.Socket) bool { return s.State == "established" })
+		switch {
+		case !stands || !tunnelled(e.Attrs["peer"]):
+		case e.At > l.left+readWithin && e.At < l.joining:
+			y.Against(e.At, l.name, "", "a tunnel to %s stood when it was out of the mesh", e.Attrs["peer"])
+		case e.At > l.back+c.P:
+			n++
+		}
+	}
+	return n
 }
 
 // tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host

@@ -154,6 +154,29 @@ func TestOutAndBack(t *testing.T) {
 	and := func(at time.Duration, to string) func(scene.Scene) {
 		return func(s scene.Scene) { long(s); dialled(s, at, to) }
 	}
+	// In a cluster: both call, and are looked at.
+	in := func(also func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			leave(s, "")
+			asks(s, func(x *timeline.Sample) {
+				if x.Start > leftAt && x.Start < joiningAt {
+					x.Stream = flow.To(passing[3].Flow, x.Server)
+				}
+			})
+			long(s)
+			also(s)
+		}
+	}
+	looked := func(s scene.Scene, at time.Duration, state string) {
+		for _, uid := range []string{scene.UID, scene.OtherUID} {
+			s.Event(at, timeline.Sockets, uid, map[string]string{"peer": "10.0.0.9:15008", "sockets": "7/" + state + "/10.0.0.1:41000"})
+		}
+	}
+	back := func(s scene.Scene) {
+		for n := range 6 {
+			looked(s, backAt+scene.P+time.Duration(n+1)*250*time.Millisecond, "established")
+		}
+	}
 	scene.Judge(t, judging(OutAndBack()), []scene.Row{
 		{Name: "without a tunnel while out", Build: with(long), Want: spec.Pass},
 		{Name: "without a tunnel while out, at the other address", Build: with(and(leftAt+time.Second, "[fd00::1]:8080")), Want: spec.Pass},
@@ -163,6 +186,16 @@ func TestOutAndBack(t *testing.T) {
 		{Name: "without one long after", Build: with(and(backAt+scene.P+time.Second, "10.0.0.1:8080")), Want: spec.Fail},
 		{Name: "without one to who never left", Build: with(and(leftAt+time.Second, "10.0.0.7:8080")), Want: spec.Fail},
 		{Name: "nobody looked", Build: func(s scene.Scene) { leave(s, ""); asks(s, nil) }, Want: spec.Inconclusive},
+		{Name: "in a cluster", Build: in(func(s scene.Scene) { back(s); looked(s, leavingAt, "established") }), Want: spec.Pass},
+		{Name: "in a cluster, one that is closing", Build: in(func(s scene.Scene) { back(s); looked(s, leftAt+time.Second, "close-wait") }), Want: spec.Pass},
+		{Name: "in a cluster, with a tunnel while out", Build: in(func(s scene.Scene) { back(s); looked(s, leftAt+time.Second, "established") }), Want: spec.Fail},
+		{Name: "in a cluster, without one after", Build: in(func(s scene.Scene) { looked(s, leavingAt, "established") }), Want: spec.Inconclusive},
+		{Name: "in a cluster, with no calls", Build: func(s scene.Scene) {
+			leave(s, "")
+			asks(s, nil)
+			long(s)
+			back(s)
+		}, Want: spec.Inconclusive},
 	})
 }
 
