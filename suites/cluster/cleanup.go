@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,13 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/lastcall-dev/lastcall/fixtures/cni/installer"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 )
 
 // Cleanup removes what runs left in a cluster, and says what that was: the
 // namespaces with our label, and what was made for them outside of namespaces. On nodes that the suite made, where
-// on is not nil, it removes their folders too. There is nothing else of ours.
+// on is not nil, it undoes a cordon and a shutdown too, and removes what pods left there. There is nothing else of ours.
 func Cleanup(ctx context.Context, kubeconfig string, on disrupt.NodeShell) ([]string, error) {
 	conf, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -48,31 +51,51 @@ func Cleanup(ctx context.Context, kubeconfig string, on disrupt.NodeShell) ([]st
 			names = append(names, o.String())
 		}
 	}
+	var nodes []corev1.Node
+	if on != nil {
+		list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("the nodes: %w", err)
+		}
+		nodes = list.Items
+	}
+	// First, so that pods end on nodes that are as they were.
+	undone, notUndone := disrupt.GiveBack(ctx, cs, on, nodes)
 	if err := deploy.Remove(ctx, cs, objects, "", downBudget); err != nil {
-		return nil, err
+		return undone, errors.Join(notUndone, err)
 	}
-	if on == nil {
-		return names, nil
-	}
-	nodes, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("the nodes: %w", err)
-	}
-	return names, sweep(ctx, on, nodes.Items)
+	swept, err := sweep(ctx, on, nodes)
+	return slices.Concat(undone, names, swept), errors.Join(notUndone, err)
 }
 
-// sweep removes the folders of nodes in which pods of the suite keep files, when no such pod is left: an agent
-// leaves its sockets to its successor, and a namespace that goes takes no time to end one well.
-func sweep(ctx context.Context, on disrupt.NodeShell, nodes []corev1.Node) error {
-	errs := make([]error, len(nodes))
+// leavings are what pods of the suite may leave on a node, in the order in which it goes: the list of the mesh's CNI
+// plugin before its program. Their installer is given a second to end, and may be killed before it has taken them
+// away; an agent leaves its sockets to its successor, and a namespace that goes takes no time to end one well.
+func leavings() []string {
+	plugin := installer.Installer{Lists: deploy.PluginLists, Plugins: deploy.PluginPrograms}
+	return append(plugin.Files(), deploy.LedgerRoot, deploy.RunRoot)
+}
+
+// sweep removes what pods of the suite left on nodes, when no such pod is left, and says what that was.
+func sweep(ctx context.Context, on disrupt.NodeShell, nodes []corev1.Node) ([]string, error) {
+	swept, errs := make([][]string, len(nodes)), make([]error, len(nodes))
+	all := leavings()
 	var each sync.WaitGroup
 	for i, n := range nodes {
 		each.Go(func() {
-			if _, err := on.Exec(ctx, n.Name, "rm", "-rf", deploy.LedgerRoot, deploy.RunRoot); err != nil {
+			// It takes them in their order, and says of each one that was there, in quotes.
+			said, err := on.Exec(ctx, n.Name, append([]string{"rm", "-rfv"}, all...)...)
+			if err != nil {
 				errs[i] = fmt.Errorf("what the suite's pods left on node %s: %w", n.Name, err)
+				return
+			}
+			for _, path := range all {
+				if strings.Contains(said, "'"+path+"'") {
+					swept[i] = append(swept[i], path+" of node "+n.Name)
+				}
 			}
 		})
 	}
 	each.Wait()
-	return errors.Join(errs...)
+	return slices.Concat(swept...), errors.Join(errs...)
 }

@@ -550,7 +550,7 @@ func (s *Stage) Close(ctx context.Context) (*v1alpha1.Egress, error) {
 	s.Detach()
 	err := errors.Join(s.removals.wait(), deploy.Remove(ctx, s.cs, s.objects, s.cfg.Run, downBudget))
 	if err == nil && s.cfg.Nodes != nil {
-		err = sweep(ctx, s.cfg.Nodes, s.nodes)
+		_, err = sweep(ctx, s.cfg.Nodes, s.nodes)
 	}
 	return nil, err
 }

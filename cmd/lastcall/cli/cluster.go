@@ -111,7 +111,9 @@ running ones too, their networks, routes and rules; and the folders and the
 processes of runs on the host that were killed. A run on the host that lives keeps
 its own. With --kubeconfig, what they left in that cluster instead: the namespaces
 labelled lastcall.dev/run, what was made for them outside of namespaces, and, on
-nodes that the suite made, the folders of their pods.`,
+nodes that the suite made, what their pods left there (the mesh's CNI plugin, their
+folders), and a cordon or a shutdown of the run's that was not undone. The images
+that a run loaded into nodes stay.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cleanup := do.Cleanup
