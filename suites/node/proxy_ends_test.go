@@ -112,6 +112,73 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 	})
 }
 
+// rollOut is how a cluster shows that the pods of a DaemonSet are replaced.
+type rollOut struct {
+	told  time.Duration            // the watch shows the deletion
+	gone  map[string]time.Duration // when the containers of the old pods exit
+	alone bool                     // the next pod comes when the old one has gone
+}
+
+// on replaces those of some nodes.
+func (r rollOut) on(s scene.Scene, nodes ...string) {
+	s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkProxies, "workload": "DaemonSet/proxy"})
+	on := func(at time.Duration, kind timeline.EventKind, pod, node string, attrs map[string]string) {
+		s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: pod, Name: pod, Node: node, Attrs: attrs})
+	}
+	for _, node := range nodes {
+		old, next, seen := "old-"+node, "next-"+node, r.told-2*time.Second
+		if r.alone {
+			seen = goneAt + time.Second
+		}
+		on(time.Second, timeline.PodSeen, old, "", map[string]string{"owner": "DaemonSet/proxy"})
+		on(time.Second, timeline.PodContainer, old, node, map[string]string{"state": "running"})
+		on(seen, timeline.PodSeen, next, "", map[string]string{"owner": "DaemonSet/proxy"})
+		on(seen+time.Second, timeline.PodContainer, next, node, map[string]string{"state": "waiting"})
+		on(r.told, timeline.PodDeletion, old, node, map[string]string{"grace": "20"})
+		on(r.told+50*time.Millisecond, timeline.ClusterEvent, old, node, map[string]string{"reason": "Killing"})
+		for container, at := range r.gone {
+			on(at, timeline.ProcExit, old, node, map[string]string{"container": container})
+		}
+	}
+}
+
+// In a cluster nobody but the watch tells when a proxy was told to go, and when it was gone the exit of its container.
+func TestNoneFailsMeanwhileInCluster(t *testing.T) {
+	const deadline = 6 * time.Second
+	gone := func(after time.Duration, more ...time.Duration) rollOut {
+		r := rollOut{told: toldAt, gone: map[string]time.Duration{"proxy": toldAt + after}}
+		for _, m := range more {
+			r.gone["shipper"] = toldAt + m
+		}
+		return r
+	}
+	// cut has one on a connection that began at an instant be cut at another.
+	cut := func(r rollOut, began, at time.Duration, more ...func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			r.on(s, "a", "b")
+			calls(s, func(x *timeline.Sample) {
+				if x.ID == "new21" {
+					x.Start, x.Due, x.Sent, x.End = toldAt+began, toldAt+began, toldAt+began, toldAt+at
+					x.Outcome, x.Phase = timeline.Reset, timeline.PhaseBody
+				}
+				for _, set := range more {
+					set(x)
+				}
+			})
+		}
+	}
+	judge := func(tl *timeline.Timeline) spec.Finding {
+		c := assertions.NewCase(tl, scene.P)
+		c.Deadline = deadline
+		return NoneFailsMeanwhile().Run(c)
+	}
+	scene.Judge(t, judge, []scene.Row{
+		{Name: "cut at the deadline", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline), Want: spec.Pass},
+		{Name: "cut at the deadline, and another container of the pod went at once", Build: cut(gone(deadline+50*time.Millisecond, 50*time.Millisecond), 0, deadline), Want: spec.Pass},
+		{Name: "cut before it", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline/2), Want: spec.Fail},
+	})
+}
+
 func TestTunnelsAreTold(t *testing.T) {
 	check := TunnelsAreTold()
 	with := func(says ...timeline.Frame) func(scene.Scene) {
@@ -141,24 +208,12 @@ func TestReplacedInCluster(t *testing.T) {
 	const at = scene.D + time.Second
 	with := func(says ...timeline.Frame) func(scene.Scene) {
 		return func(s scene.Scene) {
-			s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkProxies, "workload": "DaemonSet/proxy"})
-			on := func(at time.Duration, kind timeline.EventKind, pod, node string, attrs map[string]string) {
-				s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: pod, Name: pod, Node: node, Attrs: attrs})
-			}
-			for _, node := range []string{"a", "b", "control"} {
-				old, next := "old-"+node, "next-"+node
-				on(time.Second, timeline.PodSeen, old, "", map[string]string{"owner": "DaemonSet/proxy"})
-				on(time.Second, timeline.PodContainer, old, node, map[string]string{"state": "running"})
-				on(at-2*time.Second, timeline.PodSeen, next, "", map[string]string{"owner": "DaemonSet/proxy"})
-				on(at-time.Second, timeline.PodContainer, next, node, map[string]string{"state": "waiting"})
-				on(at, timeline.PodDeletion, old, node, map[string]string{"grace": "20"})
-				on(at+50*time.Millisecond, timeline.ClusterEvent, old, node, map[string]string{"reason": "Killing"})
-				on(goneAt, timeline.ProcExit, old, node, nil)
-			}
+			rollOut{told: at, gone: map[string]time.Duration{"proxy": goneAt}}.on(s, "a", "b", "control")
 			// Two instances, one on each of two nodes.
 			for i, uid := range []string{scene.UID, scene.OtherUID} {
-				on(time.Second, timeline.PodSeen, uid, "", map[string]string{"owner": "ReplicaSet/echo-1"})
-				on(2*time.Second, timeline.PodReady, uid, []string{"a", "b"}[i], map[string]string{"ready": "true"})
+				s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"owner": "ReplicaSet/echo-1"})
+				s.Event(2*time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = []string{"a", "b"}[i]
 				standTo(s, uid, silent, 12, says...)
 			}
 		}
