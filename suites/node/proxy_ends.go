@@ -56,7 +56,8 @@ var through = []load.Profile{
 // replaced is a proxy that was told to go, and is gone (0: nobody saw that).
 type replaced struct {
 	proxy, node string
-	// beside is when its successor was started: from then on a connection may be that one's.
+	// beside is when its successor was started: from then on a connection may be that one's. One that stood alone is told
+	// to go then.
 	beside, told, gone time.Duration
 	// since is from when on what it says in its tunnels may be its farewell: from its SIGTERM on where that is known to
 	// the instant.
@@ -83,24 +84,29 @@ func replacedIn(c assertions.Case) []replaced {
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
 			// The watch shows the deletion when the kubelet may have acted on it.
-			beside := succeeded(c, e)
-			out = append(out, replaced{proxy: e.Name, node: e.Node, beside: beside, told: e.Del.At, gone: e.Exit.At, since: beside})
+			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At}
+			if at, came := succeeded(c, e); came {
+				r.beside, r.since = at, at
+			} else {
+				r.beside, r.since = r.told, min(r.told, e.Drain.At-e.Drain.Err)
+			}
+			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// succeeded is when the last proxy that came to a node before another was told to go was first seen there.
-func succeeded(c assertions.Case, old assertions.Ending) time.Duration {
-	var at time.Duration
-	came := map[string]bool{old.UID: true}
+// succeeded is when the last proxy that came to a node before another was told to go was first seen there; false: none
+// came, as where a roll-out has no surge.
+func succeeded(c assertions.Case, old assertions.Ending) (at time.Duration, came bool) {
+	seen := map[string]bool{old.UID: true}
 	for _, e := range c.Timeline.Events {
-		if e.Node != old.Node || e.At > old.Del.At || came[e.Subject] || c.RoleOf(e.Subject) != assertions.RoleProxies {
+		if e.Node != old.Node || e.At > old.Del.At || seen[e.Subject] || c.RoleOf(e.Subject) != assertions.RoleProxies {
 			continue
 		}
-		came[e.Subject], at = true, e.At
+		seen[e.Subject], at, came = true, e.At, true
 	}
-	return at
+	return at, came
 }
 
 // nodesOf are the nodes of the instances, by their UIDs.

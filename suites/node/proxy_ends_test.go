@@ -206,9 +206,9 @@ func TestTunnelsAreTold(t *testing.T) {
 // those to whom our client has tunnels has none to tell.
 func TestReplacedInCluster(t *testing.T) {
 	const at = scene.D + time.Second
-	with := func(says ...timeline.Frame) func(scene.Scene) {
+	as := func(alone bool, says ...timeline.Frame) func(scene.Scene) {
 		return func(s scene.Scene) {
-			rollOut{told: at, gone: map[string]time.Duration{"proxy": goneAt}}.on(s, "a", "b", "control")
+			rollOut{told: at, gone: map[string]time.Duration{"proxy": goneAt}, alone: alone}.on(s, "a", "b", "control")
 			// Two instances, one on each of two nodes.
 			for i, uid := range []string{scene.UID, scene.OtherUID} {
 				s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"owner": "ReplicaSet/echo-1"})
@@ -218,11 +218,15 @@ func TestReplacedInCluster(t *testing.T) {
 			}
 		}
 	}
+	with := func(says ...timeline.Frame) func(scene.Scene) { return as(false, says...) }
 	check := TunnelsAreTold()
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		// The watch shows a deletion when the kubelet may have acted on it.
 		{Name: "told at once", Build: with(frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told before any successor came", Build: with(frame(at-1500*time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "never", Build: with(), Want: spec.Fail},
+		{Name: "alone, and told at once", Build: as(true, frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "alone, and told before the deletion", Build: as(true, frame(at-time.Second, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "alone, and never told", Build: as(true), Want: spec.Fail},
 	})
 }
