@@ -48,8 +48,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 const standing = "tunnels that stood when the app had exited"
 
 // ToldBeforeItGoes judges the tunnels that stood when the app had exited: each is told, and ended in TLS too,
-// before the interface goes. That a frame was read at all says that it had left by then; when it was read
-// a busy machine says too, so that a late one is late only where nothing was starved.
+// before the interface goes. That a frame was read at all says that it had left by then, and it is read a moment later; when
+// it was read a busy machine says too, so that a late one is late only where nothing was starved.
 func ToldBeforeItGoes() assertions.Check {
 	stood := assertions.ConnectionsPerTermination(standing)
 	wired := assertions.Floor{Per: "termination", Name: "tunnels of its pod that the wire had then, where that is watched", N: 1,
@@ -85,7 +85,7 @@ func ToldBeforeItGoes() assertions.Check {
 					switch lacks, said := farewell(k, 0, t.Net.At); {
 					case lacks != "":
 						tally.Against(t.Net.At, t.Name, id, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
-					case said > t.Net.At:
+					case said > t.Net.At+readWithin:
 						tally.Late(c, t.Net.At, t.Name, id, "%s: %s was told %s after the interface had gone", t.Clock(said), k, (said - t.Net.At).Round(time.Millisecond))
 					default:
 						last = max(last, said-t.Exit.At)
@@ -141,7 +141,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 			continue
 		case !ended:
 			y.Against(t.Net.At, t.Name, "", "%s: the tunnel between %s and %s had neither FIN nor RST from it when the interface went", t.Clock(t.Net.At), k.own, k.other)
-		case when > t.Net.At:
+		case when > t.Net.At+readWithin:
 			y.Late(c, t.Net.At, t.Name, "", "%s: the wire had the end of the tunnel between %s and %s when the interface had gone", t.Clock(when), k.own, k.other)
 		}
 		n++

@@ -102,6 +102,8 @@ func TestToldBeforeItGoes(t *testing.T) {
 			}
 		}, Want: spec.Pass},
 		{Name: "given up by the client long after", Build: with(gone, frame(gone+10*time.Second, timeline.FrameClose)), Want: spec.Fail},
+		{Name: "read a moment after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "read long after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin+1, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "told afterwards", Build: with(gone, frame(gone+time.Second, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "its end came afterwards", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "none stood any more", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(scene.D, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
@@ -115,7 +117,8 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "the wire has no end of one that it dialled", Build: wire(dialled(scene.D, client, other), ended(soon, own, peer)), Want: spec.Fail},
 		{Name: "the wire has a FIN of the peer alone", Build: wire(ended(soon, peer, own)), Want: spec.Fail},
 		{Name: "the wire has an RST of the peer", Build: wire(reset(soon, peer, own)), Want: spec.Pass},
-		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+10*time.Millisecond, own, peer)), Want: spec.Fail},
+		{Name: "the wire has its FIN a moment after the interface", Build: wire(ended(gone+readWithin, own, peer)), Want: spec.Pass},
+		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+readWithin+1, own, peer)), Want: spec.Fail},
 		{Name: "the wire had its end before the exit", Build: wire(ended(scene.D, own, peer)), Want: spec.Inconclusive},
 		{Name: "the wire has tunnels of others", Build: wire(dialled(scene.D, peer, other), ended(soon, own, peer)), Want: spec.Pass},
 		{Name: "the wire has what is no tunnel", Build: wire(dialled(scene.D, peer, plain), ended(soon, own, peer)), Want: spec.Pass},

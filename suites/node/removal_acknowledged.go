@@ -37,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 60 * time.Millisecond,
 })
 
-// readWithin is how long after it has come the end of a tunnel is read.
+// readWithin is how long after it has come the end of a tunnel is read: by our own client, and from the wire.
 const readWithin = 100 * time.Millisecond
 
 // EndedWhenAcknowledged judges the tunnels that stood when the app had exited: by the end of DEL each has
