@@ -5,6 +5,7 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Staying,
 	Disrupt:    behaviour.ReplaceProxies,
 	Traffic:    through,
-	Checks:     []assertions.Check{NoneFailsMeanwhile(), TunnelsAreTold()},
+	Checks:     []assertions.Check{NoneFailsMeanwhile(anew), TunnelsAreTold()},
 	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm},
 	Resolution: 60 * time.Millisecond,
 })
@@ -147,28 +148,37 @@ func seenGone(all []replaced) int {
 	return n
 }
 
-// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced.
-func NoneFailsMeanwhile() assertions.Check {
+// anew is the floor of tunnels that our own client opens on a node whose proxy was told to go some time ago.
+var anew = assertions.Floor{Per: "node", Name: fmt.Sprintf("answered requests on new tunnels, begun %s behind the word to its proxy or later", takenUntil), N: 10,
+	Reason: "20 a second to each workload, until P after the last proxy's end"}
+
+// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced. own is anew, where
+// our own client opens tunnels.
+func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 	fresh := assertions.Floor{Name: "new connections through the mesh meanwhile", N: 300, Reason: "60 a second, from the first proxy's SIGTERM to the last one's end"}
 	kept := assertions.Floor{Name: "requests that were under way when a proxy was told to go, and ended behind that", N: 10, Reason: "some last for seconds, and there are 30 of these at any time"}
 	return assertions.Check{
 		Name: "requests while node proxies are replaced",
 		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
-			"and is cut at its deadline, so that it shows",
-		Floors: []assertions.Floor{replacedFloor, fresh, kept},
+			"and is cut at its deadline, so that it shows; a new tunnel may be turned away by GOAWAY or REFUSED_STREAM while its proxy begins to go",
+		Floors: slices.Concat([]assertions.Floor{replacedFloor, fresh, kept}, own),
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			from, to := meanwhile(c, all)
-			began := birthsIn(c)
+			began, turns := birthsIn(c), turningsIn(c, all)
 			tally.Span(from, to)
 			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
+			tunnels := map[string]int{} // by node
 			for _, s := range c.Timeline.Samples {
-				if s.End < from || s.Start > to || turnedAway(s) {
+				if s.End < from || s.Start > to || turns.excuse(s) {
 					continue
 				}
 				total++
+				if node, behind := turns.behind(s); behind && s.New() && !s.Failed() && !s.Saturated {
+					tunnels[node]++
+				}
 				switch fateOf(&tally, c, all, s, began.of(s), s.Stream.Target(), "") {
 				case cutInTime:
 					cut++
@@ -186,6 +196,11 @@ func NoneFailsMeanwhile() assertions.Check {
 			}
 			tally.Count(fresh, opened)
 			tally.Count(kept, crossed)
+			for _, f := range own {
+				for _, node := range slices.Sorted(maps.Keys(turns.at)) {
+					tally.Least(f, node, tunnels[node])
+				}
+			}
 			atDeadline := ""
 			if cut > 0 {
 				atDeadline = fmt.Sprintf("; %d on connections that had stood in a proxy were cut at its deadline", cut)
@@ -234,6 +249,51 @@ const (
 // to go before it had a stream there, and whoever opens tunnels opens another.
 func turnedAway(s timeline.Sample) bool {
 	return s.Stream.Flow().Protocol.Tunnels() && (s.Outcome == timeline.GoAway || s.Outcome == timeline.RefusedStream)
+}
+
+// turnings are when the proxies of nodes began to turn tunnels away: when they were told to go, and when the first tunnel there
+// heard of that, which is long behind a deletion where a preStop hook is.
+type turnings struct {
+	at map[string][]time.Duration // by node, of those that our own client has tunnels to
+	on map[string]string          // the nodes of workloads, by UID
+}
+
+func turningsIn(c assertions.Case, all []replaced) turnings {
+	out := turnings{map[string][]time.Duration{}, nodesOf(c)}
+	tunnels := tunnel.Of(c, func(string) bool { return true })
+	for _, r := range all {
+		first, some := time.Duration(0), false // word of it in a tunnel there, and whether there are any
+		for _, k := range tunnels {
+			if out.on[k.Stream.Target()] != r.node {
+				continue
+			}
+			some = true
+			if said, ok := k.GoAway(); ok && said >= r.told-around && (first == 0 || said < first) {
+				first = said
+			}
+		}
+		if some {
+			out.at[r.node] = append(out.at[r.node], r.told, max(r.told, first))
+		}
+	}
+	return out
+}
+
+// excuse says whether a request of our own client's was turned away as it may be: in a tunnel that had carried another one, or in
+// one that came when its proxy had just begun to turn tunnels away.
+func (t turnings) excuse(s timeline.Sample) bool {
+	return turnedAway(s) && (!s.New() || slices.ContainsFunc(t.at[t.on[s.Stream.Target()]], func(at time.Duration) bool {
+		return s.End >= at-around && s.Start < at+takenUntil
+	}))
+}
+
+// behind says on which node a request of our own client's was begun when its proxy was to turn no tunnel away any more.
+func (t turnings) behind(s timeline.Sample) (node string, is bool) {
+	if !s.Stream.Flow().Protocol.Tunnels() {
+		return "", false
+	}
+	node = t.on[s.Stream.Target()]
+	return node, len(t.at[node]) > 0 && s.Start >= slices.Max(t.at[node])+takenUntil
 }
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a

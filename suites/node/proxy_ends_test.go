@@ -179,6 +179,66 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 	})
 }
 
+// Who opens tunnels while proxies are replaced may be turned away when one of them begins to go, and not for long.
+func TestTunnelsAnew(t *testing.T) {
+	opens := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}
+	keeps := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}
+	// with has 20 new tunnels a second to an instance on each node, of which those to the first may be changed.
+	with := func(set func(*timeline.Sample), says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			calls(s, nil)
+			for i, uid := range []string{scene.UID, scene.OtherUID} {
+				node := []string{"a", "b"}[i]
+				replace(s, node, toldAt, goneAt)
+				s.Event(time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = node
+				for n := range 200 {
+					at := toldAt - time.Second + time.Duration(n)*50*time.Millisecond
+					x := timeline.Sample{
+						Stream: flow.To(opens, uid), ID: fmt.Sprint(uid, n), Conn: uint64(n + 1), Nth: 1, StreamID: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+						Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+					}
+					if set != nil && uid == scene.UID {
+						set(&x)
+					}
+					s.Add(x)
+				}
+				standTo(s, uid, silent, 1, says...)
+			}
+		}
+	}
+	turned := func(from, to time.Duration, by timeline.Outcome) func(*timeline.Sample) {
+		return func(x *timeline.Sample) {
+			if x.Start >= toldAt+from && x.Start < toldAt+to {
+				x.Outcome, x.Phase, x.First = by, timeline.PhaseFirstByte, 0
+			}
+		}
+	}
+	check := NoneFailsMeanwhile(anew)
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "all are served", Build: with(nil), Want: spec.Pass},
+		{Name: "turned away at first", Build: with(turned(0, takenUntil, timeline.GoAway)), Want: spec.Pass},
+		{Name: "turned away all the time", Build: with(turned(0, 10*time.Second, timeline.GoAway)), Want: spec.Fail},
+		{Name: "refused all the time", Build: with(turned(0, 10*time.Second, timeline.RefusedStream)), Want: spec.Fail},
+		{Name: "turned away long after, when the tunnels hear of it", Build: with(turned(4*time.Second, 4*time.Second+takenUntil, timeline.GoAway), frame(toldAt+4*time.Second, timeline.FrameGoAway)), Want: spec.Pass},
+		{Name: "turned away long after, for no reason", Build: with(turned(4*time.Second, 4*time.Second+takenUntil, timeline.GoAway), frame(toldAt, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "turned away in a tunnel that had carried another", Build: with(func(x *timeline.Sample) {
+			if x.Start >= toldAt+5*time.Second {
+				x.Stream, x.Nth, x.StreamID, x.Conn = flow.To(keeps, scene.UID), 2, 3, 1
+			}
+			if x.Start == toldAt+6*time.Second {
+				x.Outcome, x.Phase, x.First = timeline.GoAway, timeline.PhaseFirstByte, 0
+			}
+		}), Want: spec.Pass},
+		{Name: "late, for want of CPU", Build: with(func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt+takenUntil }), Want: spec.Inconclusive},
+		{Name: "none is opened any more", Build: with(func(x *timeline.Sample) {
+			if x.Start >= toldAt+takenUntil {
+				x.Stream = flow.To(through[0].Flow, "")
+			}
+		}), Want: spec.Inconclusive},
+	})
+}
+
 func TestTunnelsAreTold(t *testing.T) {
 	check := TunnelsAreTold()
 	with := func(says ...timeline.Frame) func(scene.Scene) {
