@@ -138,12 +138,22 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 			stand(s, silent, 6, says...)
 		}
 	}
+	untold := func(build func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			build(s)
+			for _, e := range s.EventsOf(timeline.CNIDel, scene.UID) {
+				e.Attrs["untold"] = "del: the agent says: no acknowledgement in time"
+			}
+		}
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "ended", Build: with(frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "cut", Build: with(frame(soon, timeline.FrameRST)), Want: spec.Pass},
 		{Name: "read a moment later", Build: with(frame(done+readWithin, timeline.FrameFIN)), Want: spec.Pass},
 		{Name: "ended behind it", Build: with(frame(done+readWithin+1, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "told, and not ended", Build: with(frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameCloseNotify))), Want: spec.Fail},
+		{Name: "told, not ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameGoAway))), Want: spec.Fail},
 		{Name: "nobody asked", Build: func(s scene.Scene) { stand(s, silent, 12, frame(soon, timeline.FrameCloseNotify)) }, Want: spec.Inconclusive},
 	})
 }
