@@ -63,6 +63,8 @@ type replaced struct {
 	// since is from when on what it says in its tunnels may be its farewell: from its SIGTERM on where that is known to
 	// the instant.
 	since time.Duration
+	// goes is when it may have got SIGTERM at the latest: in a cluster nobody sees that, and a preStop hook comes before it.
+	goes time.Duration
 }
 
 // replacedIn are the node proxies that were replaced: as the stage tells of them, where they are its own, or as their
@@ -75,7 +77,7 @@ func replacedIn(c assertions.Case) []replaced {
 		case timeline.NodeProxyStarts:
 			started[e.Node] = e.At
 		case timeline.NodeProxyTold:
-			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At, since: e.At})
+			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At, since: e.At, goes: e.At})
 		case timeline.NodeProxyGone:
 			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
 				out[i].gone = e.At
@@ -85,7 +87,7 @@ func replacedIn(c assertions.Case) []replaced {
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
 			// The watch shows the deletion when the kubelet may have acted on it.
-			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At}
+			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline())}
 			if at, came := succeeded(c, e); came {
 				r.beside, r.since = at, at
 			} else {
@@ -234,7 +236,7 @@ func (b births) of(s timeline.Sample) time.Duration {
 	return b[s.On()]
 }
 
-// takenUntil is how long after it was told to go a proxy may take connections: its successor listens by then, and the
+// takenUntil is how long after its SIGTERM a proxy may take connections: its successor listens by then, and the
 // news is on its way.
 const takenUntil = 2 * time.Second
 
@@ -307,7 +309,7 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, 
 	}
 	deadline := c.ProxyDeadline()
 	return deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		return began < r.told+takenUntil && s.End >= r.told+deadline-around && s.End <= r.gone+behind
+		return began < r.goes+takenUntil && s.End >= r.told+deadline-around && s.End <= r.gone+behind
 	})
 }
 

@@ -176,6 +176,11 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 		{Name: "cut at the deadline", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline), Want: spec.Pass},
 		{Name: "cut at the deadline, and another container of the pod went at once", Build: cut(gone(deadline+50*time.Millisecond, 50*time.Millisecond), 0, deadline), Want: spec.Pass},
 		{Name: "cut before it", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline/2), Want: spec.Fail},
+		// The deadline counts from SIGTERM, which comes when a hook of 3 s is over.
+		{Name: "cut at the deadline behind a preStop hook, begun in that", Build: cut(gone(9050*time.Millisecond), 2500*time.Millisecond, 9*time.Second), Want: spec.Pass},
+		{Name: "cut at the deadline behind a preStop hook, begun a moment behind that", Build: cut(gone(9050*time.Millisecond), 4500*time.Millisecond, 9*time.Second), Want: spec.Pass},
+		{Name: "cut at the deadline behind a preStop hook, begun long behind that", Build: cut(gone(9050*time.Millisecond), 5500*time.Millisecond, 9*time.Second), Want: spec.Fail},
+		{Name: "cut at the deadline, begun long behind the deletion", Build: cut(gone(deadline+50*time.Millisecond), 2500*time.Millisecond, deadline), Want: spec.Fail},
 	})
 }
 
