@@ -65,6 +65,8 @@ type replaced struct {
 	since time.Duration
 	// goes is when it may have got SIGTERM at the latest: in a cluster nobody sees that, and a preStop hook comes before it.
 	goes time.Duration
+	// watched: told is when the watch showed the deletion, which on a busy machine is late.
+	watched bool
 }
 
 // replacedIn are the node proxies that were replaced: as the stage tells of them, where they are its own, or as their
@@ -87,7 +89,7 @@ func replacedIn(c assertions.Case) []replaced {
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
 			// The watch shows the deletion when the kubelet may have acted on it.
-			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline())}
+			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline()), watched: true}
 			if at, came := succeeded(c, e); came {
 				r.beside, r.since = at, at
 			} else {
@@ -241,7 +243,7 @@ func (b births) of(s timeline.Sample) time.Duration {
 const takenUntil = 2 * time.Second
 
 // around is how much earlier than its deadline, as it is known here, a proxy may cut, and how long behind its end
-// what it has cut is read; starvedBy is how long behind that on a machine that has no time for its reader.
+// what it has cut is read; starvedBy is how much that is on a machine that has no time for the watch, or for its reader.
 const (
 	around    = 500 * time.Millisecond
 	starvedBy = 3 * time.Second
@@ -299,18 +301,29 @@ func (t turnings) behind(s timeline.Sample) (node string, is bool) {
 }
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
-// proxy in which its connection may have stood, by when that began, and which had not been gone for so long. How late a
-// proxy may cut is another rule's.
-func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, behind time.Duration) bool {
+// proxy in which its connection may have stood, by when that began, and which had not been gone for long: by is how late the
+// watch may have been, and who read the cut. late is when one of the two was. How late a proxy may cut is another rule's.
+func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, by time.Duration) (late time.Duration, is bool) {
 	switch s.Outcome {
 	case timeline.Reset, timeline.StreamReset:
 	default:
-		return false
+		return 0, false
 	}
 	deadline := c.ProxyDeadline()
-	return deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		return began < r.goes+takenUntil && s.End >= r.told+deadline-around && s.End <= r.gone+behind
+	i := slices.IndexFunc(all, func(r replaced) bool {
+		early := around
+		if r.watched {
+			early = by
+		}
+		return began < r.goes+takenUntil && s.End >= r.told+deadline-early && s.End <= r.gone+by
 	})
+	switch {
+	case deadline == 0 || i < 0:
+		return 0, false
+	case s.End < all[i].told+deadline-around:
+		return all[i].told, true
+	}
+	return s.End, true
 }
 
 // fate is what became of a request while node proxies were replaced.
@@ -325,16 +338,20 @@ const (
 // fateOf is that of a request on a connection that began at an instant, and tells of one that was lost: of whom, and what
 // of it comes first.
 func fateOf(tally *assertions.Tally, c assertions.Case, all []replaced, s timeline.Sample, began time.Duration, of, first string) fate {
-	switch {
-	case !s.Failed():
+	if !s.Failed() {
 		return served
-	case cutAtDeadline(c, all, s, began, around):
+	}
+	if _, is := cutAtDeadline(c, all, s, began, around); is {
 		return cutInTime
-	case cutAtDeadline(c, all, s, began, starvedBy):
-		// By whom, only the time of its end says.
-		tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
-	default:
+	}
+	// By whom, only the time of its end says.
+	switch late, is := cutAtDeadline(c, all, s, began, starvedBy); {
+	case !is:
 		tally.Failed(c, s, s.End, of, "%s%s", first, beside(all, s.End))
+	case late < s.End:
+		tally.Late(c, late, s.Stream.Target(), s.ID, "%s: a cut before the deadline, as the watch has that", beside(all, s.End))
+	default:
+		tally.Late(c, late, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
 	}
 	return lostBefore
 }

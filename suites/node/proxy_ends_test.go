@@ -152,20 +152,28 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 		}
 		return r
 	}
-	// cut has one on a connection that began at an instant be cut at another.
+	// cut has a request on a connection that began at an instant be cut at another.
 	cut := func(r rollOut, began, at time.Duration, more ...func(*timeline.Sample)) func(scene.Scene) {
 		return func(s scene.Scene) {
 			r.on(s, "a", "b")
 			calls(s, func(x *timeline.Sample) {
-				if x.ID == "new21" {
-					x.Start, x.Due, x.Sent, x.End = toldAt+began, toldAt+began, toldAt+began, toldAt+at
-					x.Outcome, x.Phase = timeline.Reset, timeline.PhaseBody
+				to := toldAt + at
+				switch x.ID {
+				case "new20":
+					x.Start, x.Due, x.Sent, x.First, x.End = toldAt+began, toldAt+began, toldAt+began, toldAt+began+1, toldAt+began+2
+				case "new21":
+					x.Start, x.Due, x.Sent, x.First, x.End = to-3, to-3, to-2, to-1, to
+					x.Conn, x.Nth, x.Outcome, x.Phase = 21, 2, timeline.Reset, timeline.PhaseBody
 				}
 				for _, set := range more {
 					set(x)
 				}
 			})
 		}
+	}
+	// starved has a third of what is sent around then be late.
+	starved := func(from time.Duration) func(*timeline.Sample) {
+		return func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt+from && x.Start < toldAt+from+time.Second }
 	}
 	judge := func(tl *timeline.Timeline) spec.Finding {
 		c := assertions.NewCase(tl, scene.P)
@@ -176,6 +184,9 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 		{Name: "cut at the deadline", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline), Want: spec.Pass},
 		{Name: "cut at the deadline, and another container of the pod went at once", Build: cut(gone(deadline+50*time.Millisecond, 50*time.Millisecond), 0, deadline), Want: spec.Pass},
 		{Name: "cut before it", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline/2), Want: spec.Fail},
+		{Name: "cut before it, when the watch may have been late", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-2*time.Second, starved(0)), Want: spec.Inconclusive},
+		{Name: "cut before it, when the machine was busy later", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-2*time.Second, starved(4*time.Second)), Want: spec.Fail},
+		{Name: "cut long before it, when the watch may have been late", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-starvedBy-time.Millisecond, starved(0)), Want: spec.Fail},
 		// The deadline counts from SIGTERM, which comes when a hook of 3 s is over.
 		{Name: "cut at the deadline behind a preStop hook, begun in that", Build: cut(gone(9050*time.Millisecond), 2500*time.Millisecond, 9*time.Second), Want: spec.Pass},
 		{Name: "cut at the deadline behind a preStop hook, begun a moment behind that", Build: cut(gone(9050*time.Millisecond), 4500*time.Millisecond, 9*time.Second), Want: spec.Pass},
