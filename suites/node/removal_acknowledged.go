@@ -44,7 +44,7 @@ const readWithin = 100 * time.Millisecond
 // ended, in whatever way. Where the plugin says that nobody acknowledged the removal to whoever waited for that, it was no
 // acknowledgement that came early: but who waits has learnt nothing, which the rule is about.
 func EndedWhenAcknowledged() assertions.Check {
-	stood := assertions.ConnectionsPerTermination(standing)
+	stood := assertions.ConnectionsPerTermination(orTold)
 	return assertions.Check{
 		Name:     "what still stands when the removal is acknowledged",
 		Expected: "the removal is acknowledged, and each tunnel that stood when the app had exited has ended by the end of DEL",
@@ -66,6 +66,10 @@ func EndedWhenAcknowledged() assertions.Check {
 				}
 				n := 0
 				for _, k := range tunnel.To(c, t) {
+					if toldEarly(k, t) {
+						n++
+						continue
+					}
 					if !k.StoodAt(t.Exit.At) {
 						continue
 					}
@@ -83,8 +87,8 @@ func EndedWhenAcknowledged() assertions.Check {
 				tally.Least(stood, t.Name, n)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("all %d %s had ended when the removal was acknowledged", all, standing),
-				fmt.Sprintf("%d of %d %s stood when the removal was acknowledged, and %s never acknowledged", stands, all, standing, assertions.Plural(never, "removal was", "removals were")))
+				fmt.Sprintf("all %d %s had ended when the removal was acknowledged", all, orTold),
+				fmt.Sprintf("%d of %d %s, stood when the removal was acknowledged, and %s never acknowledged", stands, all, orTold, assertions.Plural(never, "removal was", "removals were")))
 		},
 	}
 }
