@@ -133,6 +133,9 @@ func (g *ground) install(ctx context.Context) error {
 		}
 	}
 	manifests, ended, container, err := g.objects(place)
+	if err == nil && g.byNodes() {
+		err = leaveOut(manifests, g.proxies())
+	}
 	if err != nil {
 		return err
 	}
