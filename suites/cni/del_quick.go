@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    behaviour.NodeTraffic,
 	Checks:     []assertions.Check{DelIsQuick()},
-	BrokenBy:   []spec.Fault{nodeproxy.Dawdles},
+	BrokenBy:   []spec.Fault{nodeproxy.Dawdles, nodeproxy.RefusesEnds},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    behaviour.NodeTraffic,
 	Checks:     []assertions.Check{EndedWhenAcknowledged()},
-	BrokenBy:   []spec.Fault{nodeproxy.AcknowledgesFirst},
+	BrokenBy:   []spec.Fault{nodeproxy.AcknowledgesFirst, nodeproxy.RefusesEnds},
 	Resolution: 60 * time.Millisecond,
 })
 
