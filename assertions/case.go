@@ -132,8 +132,8 @@ const (
 	MarkSubject = "subject"
 	// MarkWire says that the nodes' wire is watched from now on, whether it has anything (timeline.Wire) or not.
 	MarkWire = "wire"
-	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name); timeout,
-	// after which, from its SIGTERM on, one of them cuts what is left (a Go duration).
+	// MarkProxies names what makes the node proxies that serve the instances. Attrs: workload (Kind/name); container, the
+	// proxy's own in its pods; timeout, after which, from its SIGTERM on, one of them cuts what is left (a Go duration).
 	MarkProxies = "proxies"
 )
 

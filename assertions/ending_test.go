@@ -362,3 +362,28 @@ func TestEndings(t *testing.T) {
 		}
 	}
 }
+
+// The exit of a node proxy is that of its own container, or, where nobody says which that is, of the last one in its pod.
+func TestExitOfAProxy(t *testing.T) {
+	type attrs = map[string]string
+	for container, want := range map[string]string{
+		"proxy": "p proxies deletion: del=10s D=10s exit=13s K=40s code=0",
+		"":      "p proxies deletion: del=10s D=10s exit=15s K=40s code=0",
+	} {
+		s := &scene{p: 3 * sec}
+		// The app is in a set of its own, of which no mark names a Deployment.
+		s.event(0, timeline.Marker, "", attrs{"what": MarkSubject, "role": "node-proxy", "container": "app"})
+		s.event(0, timeline.Marker, "", attrs{"what": MarkProxies, "workload": "DaemonSet/nodes", "container": container})
+		s.event(sec, timeline.PodSeen, "p", attrs{"owner": "DaemonSet/nodes"})
+		s.event(10*sec, timeline.PodDeletion, "p", attrs{"grace": "30"})
+		s.event(10*sec, timeline.DrainStart, "p", nil)
+		for at, name := range map[time.Duration]string{11 * sec: "shipper", 13 * sec: "proxy", 15 * sec: "tunnels"} {
+			s.event(at, timeline.ProcExit, "p", attrs{"container": name})
+			s.event(at+sec, timeline.PodContainer, "p", attrs{"container": name, "state": "terminated", "exitCode": "0"})
+		}
+		s.tl.Sort()
+		if got := inShort(NewCase(&s.tl, s.p).Proxies); got != want {
+			t.Errorf("%q: %s, want %s", container, got, want)
+		}
+	}
+}

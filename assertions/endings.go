@@ -297,9 +297,11 @@ func (e Ending) closed(exits []exit, back time.Duration) Ending {
 	return e
 }
 
-// leaves takes an exit of the ending's: the best known stays.
+// leaves takes an exit of the ending's, in the order of time: the best known stays. Of a node proxy's pod, where nobody
+// said which container is the proxy's, it is the last one that a witness saw: what stands beside a proxy may go at once.
 func (e *Ending) leaves(x exit) {
-	if !e.Exit.Known() || x.Err < e.Exit.Err {
+	last := e.Role == RoleProxies && x.Err < kubeletWatch
+	if !e.Exit.Known() || x.Err < e.Exit.Err || last {
 		e.Exit = x.Instant
 	}
 	if x.code >= 0 {

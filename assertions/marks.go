@@ -15,6 +15,7 @@ type marks struct {
 	subjects []mark // MarkSubject: of is the container
 	subject  Role   // MarkSubject: of what is no front
 	proxies  string // MarkProxies: the owner of node proxies
+	proxy    string // MarkProxies: their container; "": nobody said
 	// proxiesCut is when these cut what is left; 0: nobody said.
 	proxiesCut time.Duration
 	owners     map[string]string // of pods, by UID, as far as the watch told them
@@ -33,7 +34,7 @@ func marksOf(tl *timeline.Timeline) marks {
 		case e.Attrs["what"] == MarkFront:
 			m.fronts = append(m.fronts, mark{e.Attrs["deployment"], cmp.Or(e.Attrs["role"], string(RoleGateway))})
 		case e.Attrs["what"] == MarkProxies:
-			m.proxies = e.Attrs["workload"]
+			m.proxies, m.proxy = e.Attrs["workload"], e.Attrs["container"]
 			if cut, err := time.ParseDuration(e.Attrs["timeout"]); err == nil {
 				m.proxiesCut = cut
 			}
@@ -71,8 +72,11 @@ func (m marks) aside(e timeline.Event) bool {
 	if container == "" {
 		return false
 	}
+	owner := m.owners[e.Subject]
+	if m.proxies != "" && owner == m.proxies {
+		return m.proxy != "" && m.proxy != container
+	}
 	for _, s := range m.subjects {
-		owner := m.owners[e.Subject]
 		switch about := s.deployment == "" || owner == "" || OwnedBy(owner, s.deployment); {
 		case !about || s.of == "":
 		case s.of == container:

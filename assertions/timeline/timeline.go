@@ -277,7 +277,8 @@ const (
 	// CNIDel: the pod's runtime has called the plugins of its network for its end (DEL): all of its
 	// processes have gone, and its interface still stands. Attrs: took (a Go duration), error where they
 	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
-	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked. On a cluster it
+	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked. untold is why the pod's peers
+	// may not have been told, by the mesh's plugin, whose DEL succeeds all the same. On a cluster it
 	// is the mesh's plugin that tells of its own call, once it has done its part.
 	CNIDel EventKind = "cni.del"
 	// CNIAdd: the pod's runtime has called the plugins of its network for its begin (ADD): nothing runs in it

@@ -714,6 +714,29 @@ func TestTellsOfTheEnd(t *testing.T) {
 	a.was("add c1", "written", "del c1")
 }
 
+// That an agent could not have peers told stands with the end of the pod, whose DEL succeeds.
+func TestTellsOfTheUntold(t *testing.T) {
+	n := newNode(t, "1.1.0")
+	n.agent(func(r enrolment.Request) (enrolment.Reply, error) {
+		if r.Command == enrolment.Del && r.Pod.ContainerID == "c1" {
+			return enrolment.Reply{}, zds.ErrNoAck
+		}
+		return enrolment.Reply{}, nil
+	})
+	if why, err := cni.Untold(n.dir, "uid-c1"); why != "" || err != nil {
+		t.Errorf("before there is a ledger: %q, %v", why, err)
+	}
+	for container, want := range map[string]string{"c1": zds.ErrNoAck.Error(), "c2": ""} {
+		pod := n.pod(container)
+		_, err := n.add(pod)
+		n.must(err)
+		n.must(n.del(pod))
+		if why, err := cni.Untold(n.dir, "uid-"+container); !strings.HasSuffix(why, want) || (why == "") != (want == "") || err != nil {
+			t.Errorf("%s: %q, %v, want %q", container, why, err, want)
+		}
+	}
+}
+
 // Under its fault the next plugin of the chain has been called when the agent is asked.
 func TestEndsBehind(t *testing.T) {
 	n := newNode(t, "1.1.0")

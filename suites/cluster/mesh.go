@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
@@ -102,6 +103,19 @@ func (g *ground) byNodes() bool { return g.system.Stands().Role == system.NodePr
 // proxies is what makes the node proxies that serve the recording's pods.
 func (g *ground) proxies() disrupt.Workload {
 	return disrupt.Workload{Kind: disrupt.DaemonSet, Name: g.system.Cluster.NodeProxy}
+}
+
+// leaveOut has the pods of a workload be none of the mesh's, whose webhook would put a sidecar into them.
+func leaveOut(all []unstructured.Unstructured, w disrupt.Workload) error {
+	for i, u := range all {
+		if u.GetKind() != string(w.Kind) || u.GetName() != w.Name {
+			continue
+		}
+		if err := unstructured.SetNestedField(all[i].Object, "false", "spec", "template", "metadata", "labels", injector.OutLabel); err != nil {
+			return fmt.Errorf("the label %s of the pods of %s %s: %w", injector.OutLabel, w.Kind, w.Name, err)
+		}
+	}
+	return nil
 }
 
 // putPlugin has the mesh's CNI plugin be in the chain of each node, as long as the run goes on.

@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 )
@@ -28,6 +30,34 @@ func TestInjected(t *testing.T) {
 		pod.Annotations[meshapi.DataplaneAnnotation] = injector.SidecarDataplane
 		if is := injected(pod); is != want {
 			t.Errorf("%q: %t, want %t", settings, is, want)
+		}
+	}
+}
+
+// The pods of node proxies get no sidecar, whatever labels their manifest has.
+func TestLeaveOut(t *testing.T) {
+	made := func(kind, name string, labels map[string]any) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"kind": kind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}}},
+		}}
+	}
+	none := unstructured.Unstructured{Object: map[string]any{"kind": "DaemonSet", "metadata": map[string]any{"name": "proxy"}, "spec": map[string]any{}}}
+	for name, c := range map[string]struct {
+		object unstructured.Unstructured
+		out    bool
+	}{
+		"another label":     {made("DaemonSet", "proxy", map[string]any{"app": "proxy"}), true},
+		"the other word":    {made("DaemonSet", "proxy", map[string]any{injector.OutLabel: "true"}), true},
+		"no labels":         {none, true},
+		"another DaemonSet": {made("DaemonSet", "other", map[string]any{"app": "proxy"}), false},
+		"another kind":      {made("Deployment", "proxy", map[string]any{"app": "proxy"}), false},
+	} {
+		if err := leaveOut([]unstructured.Unstructured{c.object}, disrupt.Workload{Kind: disrupt.DaemonSet, Name: "proxy"}); err != nil {
+			t.Fatal(err)
+		}
+		labels, _, err := unstructured.NestedStringMap(c.object.Object, "spec", "template", "metadata", "labels")
+		if (labels[injector.OutLabel] == "false") != c.out || err != nil {
+			t.Errorf("%s: %v, %v", name, labels, err)
 		}
 	}
 }

@@ -133,6 +133,9 @@ func (g *ground) install(ctx context.Context) error {
 		}
 	}
 	manifests, ended, container, err := g.objects(place)
+	if err == nil && g.byNodes() {
+		err = leaveOut(manifests, g.proxies())
+	}
 	if err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (g *ground) install(ctx context.Context) error {
 			"what": assertions.MarkFront, "deployment": made.Name, "role": string(g.system.Stands().Role),
 		}})
 	}
-	g.tellSubject(made)
+	g.tellSubject(made, g.system.ProxyContainer(manifests))
 	return g.scope.Install(ctx, g.stage.objects, what, made, g.stage.scoped)
 }
 
@@ -314,8 +317,8 @@ func (g *ground) place(peers []system.Backend, all string) system.Place {
 }
 
 // tellSubject tells which container is the one that everything is about, and the
-// times that its manifest has.
-func (g *ground) tellSubject(made deploy.Installed) {
+// times that its manifest has. proxy is the container of the node proxies that serve its pods.
+func (g *ground) tellSubject(made deploy.Installed, proxy string) {
 	about := map[string]string{"what": assertions.MarkSubject, "container": made.Container.Name, "workload": string(made.Kind) + "/" + made.Name}
 	if made.Kind == disrupt.Deployment {
 		about["deployment"] = made.Name
@@ -330,7 +333,7 @@ func (g *ground) tellSubject(made deploy.Installed) {
 	if g.byNodes() {
 		p := g.proxies()
 		g.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
-			"what": assertions.MarkProxies, "workload": string(p.Kind) + "/" + p.Name, "timeout": g.system.ProxyPlace(g.subject.placed).Timeout.String(),
+			"what": assertions.MarkProxies, "workload": string(p.Kind) + "/" + p.Name, "container": proxy, "timeout": g.system.ProxyPlace(g.subject.placed).Timeout.String(),
 		}})
 	}
 	t := g.scenario.Topology

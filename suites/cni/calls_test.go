@@ -129,6 +129,11 @@ func TestEachVersionIsServed(t *testing.T) {
 	judged(t, EachVersionIsServed(), []scene.Row{
 		{Name: "all", Build: build(only("", "", ""), ""), Want: spec.Pass},
 		{Name: "no DEL", Build: build(only("", "", ""), "DEL"), Want: spec.Inconclusive},
+		{Name: "no CHECK", Build: build(only("", "", ""), "CHECK"), Want: spec.Inconclusive},
+		{Name: "none that has CHECK is claimed", Build: func(s scene.Scene) {
+			calls(s, "", is("command=VERSION  versions=0.3.1"))
+			calls(s, "a", is("command=ADD  version=0.3.1  result=0.3.1"), is("command=DEL  version=0.3.1"))
+		}, Want: spec.Pass},
 		{Name: "none is claimed", Build: func(s scene.Scene) { calls(s, "", is("command=VERSION")) }, Want: spec.Inconclusive},
 		{Name: "VERSION fails", Build: func(s scene.Scene) { calls(s, "", is("command=VERSION  error=no")) }, Want: spec.Fail},
 		{Name: "a result of another version", Build: build(only("0.3.1", "ADD", "result=1.0.0"), ""), Want: spec.Fail},

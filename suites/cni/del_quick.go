@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    behaviour.NodeTraffic,
 	Checks:     []assertions.Check{DelIsQuick()},
-	BrokenBy:   []spec.Fault{nodeproxy.Dawdles},
+	BrokenBy:   []spec.Fault{nodeproxy.Dawdles, nodeproxy.RefusesEnds},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -45,7 +45,7 @@ func DelIsQuick() assertions.Check {
 	asked := assertions.Floor{Per: "termination", Name: "calls of DEL with the node proxy up", N: 1, Reason: "a pod has one end"}
 	return assertions.Check{
 		Name:     "how long the plugin's DEL takes",
-		Expected: fmt.Sprintf("it succeeds within %s", quick),
+		Expected: fmt.Sprintf("it has the pod's peers told, and succeeds, within %s", quick),
 		Floors:   []assertions.Floor{asked},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
@@ -70,7 +70,9 @@ func DelIsQuick() assertions.Check {
 					case why != "":
 						tally.Against(e.At, t.Name, "", "%s: DEL failed: %s", t.Clock(e.At), why)
 					case took > quick:
-						tally.Late(c, e.At, t.Name, "", "%s: DEL had taken %s", t.Clock(e.At), took.Round(time.Millisecond))
+						tally.Late(c, e.At, t.Name, "", "%s: DEL had taken %s%s", t.Clock(e.At), took.Round(time.Millisecond), untold(e))
+					case untold(e) != "":
+						tally.Against(e.At, t.Name, "", "%s: DEL was done%s", t.Clock(e.At), untold(e))
 					}
 				}
 				all += n
@@ -78,7 +80,15 @@ func DelIsQuick() assertions.Check {
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s took %s at most%s", assertions.Plural(all, "DEL", "DELs"), slowest.Round(time.Millisecond), by),
-				fmt.Sprintf("%d of %s failed, or took longer than %s%s", tally.Culprits(), assertions.Plural(all, "DEL", "DELs"), quick, by))
+				fmt.Sprintf("%d of %s failed, had nobody told, or took longer than %s%s", tally.Culprits(), assertions.Plural(all, "DEL", "DELs"), quick, by))
 		},
 	}
+}
+
+// untold says of a DEL why the pod's peers may not have been told; "": they were.
+func untold(e timeline.Event) string {
+	if why := e.Attrs["untold"]; why != "" {
+		return ", and its peers may not have been told: " + why
+	}
+	return ""
 }

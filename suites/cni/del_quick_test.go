@@ -21,6 +21,8 @@ func TestDelIsQuick(t *testing.T) {
 		{Name: "quick", Build: call(map[string]string{"took": "499ms"}), Want: spec.Pass},
 		{Name: "slow", Build: call(map[string]string{"took": "501ms"}), Want: spec.Fail},
 		{Name: "quick, and it failed", Build: call(map[string]string{"took": "10ms", "error": "no"}), Want: spec.Fail},
+		{Name: "quick, and the proxy refused", Build: call(map[string]string{"took": "10ms", "untold": "del: the agent says: the proxy says: no"}), Want: spec.Fail},
+		{Name: "slow, and never acknowledged", Build: call(map[string]string{"took": "3s", "untold": "no acknowledgement in time"}), Want: spec.Fail},
 		{Name: "nobody measured", Build: call(nil), Want: spec.Inconclusive},
 	})
 }

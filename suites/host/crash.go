@@ -257,8 +257,8 @@ func (m *meshed) callOut(e timeline.Event) {
 // furnishTold is furnish, and has the recording told of the pod's begin.
 func (m *meshed) furnishTold(n *nodeSide, pod *corev1.Pod) (host.Beside, error) {
 	s, err := n.sandbox(pod)
-	a := toldAdd{Attachment: n.runtime.Of(s), of: m, pod: pod}
-	if a.first = a.Attachment; m.crashing.Load() {
+	a := toldAdd{attachment: n.attachment(s), of: m, pod: pod}
+	if a.first = a.attachment; m.crashing.Load() {
 		hasty := m.chain(n)
 		hasty.AddWithin = firstAddWithin
 		a.first = chain.New(hasty).Of(s)
@@ -268,7 +268,7 @@ func (m *meshed) furnishTold(n *nodeSide, pod *corev1.Pod) (host.Beside, error) 
 
 // toldAdd is the network of a pod, of whose begin is told, and which the runtime begins again when that has failed.
 type toldAdd struct {
-	host.Attachment
+	attachment
 	first host.Attachment // of which ADD is called first
 	of    *meshed
 	pod   *corev1.Pod

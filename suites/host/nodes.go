@@ -128,7 +128,7 @@ func (m *meshed) openNode(ctx context.Context, nth int, name, dir string) (*node
 }
 
 func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
-	for _, d := range []string{"pods", "noted", "agents", "plugins"} {
+	for _, d := range []string{"pods", "noted", "agents", "plugins", "ledger"} {
 		if err := os.MkdirAll(n.in(d), 0o755); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (m *meshed) agent(n *nodeSide, is string) {
 func (m *meshed) chain(n *nodeSide) chain.Config {
 	return chain.Config{
 		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents"),
-		Fault: m.faultOf(m.subject.System),
+		Ledger: n.in("ledger"), Fault: m.faultOf(m.subject.System),
 	}
 }
 
@@ -323,8 +323,24 @@ const betweenProxies = time.Second
 // furnish has a pod of the node's be one that its proxy serves.
 func (n *nodeSide) furnish(pod *corev1.Pod) (host.Beside, error) {
 	s, err := n.sandbox(pod)
-	return host.Beside{Attachment: n.runtime.Of(s)}, err
+	return host.Beside{Attachment: n.attachment(s)}, err
 }
+
+// attachment is the network of a pod of the node's.
+func (n *nodeSide) attachment(s chain.Sandbox) attachment {
+	return attachment{n.runtime.Of(s), n.in("ledger"), s.UID}
+}
+
+// attachment is that of a pod, of whose end the plugin writes down in a folder what came of it.
+type attachment struct {
+	chain.Attachment
+	ledger, uid string
+}
+
+var _ host.Ledgered = attachment{}
+
+// Untold implements host.Ledgered.
+func (a attachment) Untold() (string, error) { return cni.Untold(a.ledger, a.uid) }
 
 // sandbox has the node's agent know of a pod, and is what its runtime knows.
 func (n *nodeSide) sandbox(pod *corev1.Pod) (chain.Sandbox, error) {

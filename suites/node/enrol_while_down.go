@@ -113,10 +113,14 @@ func ServedOrNotBegun() assertions.Check {
 					case e.At > a.back+takenWithin:
 						tally.Late(c, e.At, n.name, "", "the %s was away: ADD of %s succeeded %s", a.who, n.name, a.when(e.At))
 					}
+					held, looked := e.Attrs["held"]
+					if !looked || e.Attrs["redirects"] == "" {
+						tally.Doubt("the %s was away: nobody looked at the network of %s when its ADD had succeeded", a.who, n.name)
+					}
 					if e.Attrs["redirects"] == "false" {
 						tally.Against(e.At, n.name, "", "the %s was away: when ADD of %s had succeeded nothing redirected its connections", a.who, n.name)
 					}
-					if without := unserved(e.Attrs["held"]); without != "" {
+					if without := unserved(held); looked && without != "" {
 						tally.Against(e.At, n.name, "", "the %s was away: when ADD of %s had succeeded nobody listened on %s", a.who, n.name, without)
 					}
 					if tally.Culprits() > before {

@@ -56,6 +56,8 @@ func TestServedOrNotBegun(t *testing.T) {
 		{Name: "before there was a proxy", Build: with(killedAt+2*second, second, nil), Want: spec.Fail},
 		{Name: "nothing was redirected", Build: with(servesAt, 4*second, func(attrs map[string]string) { attrs["redirects"] = "false" }), Want: spec.Fail},
 		{Name: "nobody listened", Build: with(servesAt, 4*second, func(attrs map[string]string) { attrs["held"] = "listening@[::]:15001 10.0.0.1:15006>10.0.0.2:15008" }), Want: spec.Fail},
+		{Name: "nobody looked for rules", Build: with(servesAt, 4*second, func(attrs map[string]string) { delete(attrs, "redirects") }), Want: spec.Inconclusive},
+		{Name: "nobody looked who listens", Build: with(servesAt, 4*second, func(attrs map[string]string) { delete(attrs, "held") }), Want: spec.Inconclusive},
 		{Name: "long after it was back", Build: with(servesAt+9*second, 12*second, nil), Want: spec.Fail},
 		{Name: "never", Build: with(servesAt, 4*second, failed), Want: spec.Fail},
 		{Name: "one that began before", Build: with(killedAt, second, nil), Want: spec.Inconclusive},

@@ -47,12 +47,15 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // standing are the tunnels that the end of a workload is about.
 const standing = "tunnels that stood when the app had exited"
 
+// orTold are those that count as evidence.
+const orTold = standing + ", or had been told all since its end began"
+
 // ToldBeforeItGoes judges the tunnels that stood when the app had exited: each is told, and ended in TLS too,
-// before the interface goes. That a frame was read at all says that it had left by then; when it was read
-// a busy machine says too, so that a late one is late only where nothing was starved.
+// before the interface goes. That a frame was read at all says that it had left by then, and it is read a moment later; when
+// it was read a busy machine says too, so that a late one is late only where nothing was starved.
 func ToldBeforeItGoes() assertions.Check {
-	stood := assertions.ConnectionsPerTermination(standing)
-	wired := assertions.Floor{Per: "termination", Name: "tunnels of its pod that the wire had then, where that is watched", N: 1,
+	stood := assertions.ConnectionsPerTermination(orTold)
+	wired := assertions.Floor{Per: "termination", Name: "tunnels of its pod that the wire had then, or whose end it had had since the pod's began, where that is watched", N: 1,
 		Reason: "it shows that what passes is seen; a pool needs few of them"}
 	silent := assertions.Floor{Per: "termination", Name: "of these, tunnels with nothing in them", N: 5,
 		Reason: "a client opens some each second and keeps them until behind the end",
@@ -63,7 +66,7 @@ func ToldBeforeItGoes() assertions.Check {
 		Floors:   []assertions.Floor{stood, silent, wired},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all, onWire := 0, 0
+			all, early, onWire := 0, 0, 0
 			had := wired.OnWire(c)
 			var last time.Duration // from the app's exit
 			for t := range tally.Terminations(c) {
@@ -74,18 +77,23 @@ func ToldBeforeItGoes() assertions.Check {
 				tally.Span(t.Exit.At, t.Net.At)
 				n, quiet := 0, 0
 				for _, k := range tunnel.To(c, t) {
-					if !k.StoodAt(t.Exit.At) || k.Deserted(t.Net.At) {
+					told := toldEarly(k, t)
+					if !told && (!k.StoodAt(t.Exit.At) || k.Deserted(t.Net.At)) {
 						continue
 					}
 					n++
 					if k.Silent() {
 						quiet++
 					}
+					if told {
+						early++
+						continue
+					}
 					id := k.Samples[0].ID
 					switch lacks, said := farewell(k, 0, t.Net.At); {
 					case lacks != "":
 						tally.Against(t.Net.At, t.Name, id, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
-					case said > t.Net.At:
+					case said > t.Net.At+readWithin:
 						tally.Late(c, t.Net.At, t.Name, id, "%s: %s was told %s after the interface had gone", t.Clock(said), k, (said - t.Net.At).Round(time.Millisecond))
 					default:
 						last = max(last, said-t.Exit.At)
@@ -99,24 +107,28 @@ func ToldBeforeItGoes() assertions.Check {
 				tally.Least(had, t.Name, k)
 			}
 			tally.SeenWire(c)
+			before := ""
+			if early > 0 {
+				before = fmt.Sprintf("%d of these before the exit; of the rest ", early)
+			}
 			also := "whether each ended in TCP too was not judged: nobody watches the wire here"
 			if c.Wired {
 				also = fmt.Sprintf("so had the wire the end of each of the %d tunnels that it showed", onWire)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("all %d %s got GOAWAY and close_notify before the interface went, the last of them %s after the exit; %s", all, standing, last.Round(time.Millisecond), also),
-				fmt.Sprintf("%s not told, or not ended, before the interface went, of the %d that stood when the app had exited and the %d that the wire showed", assertions.Plural(tally.Culprits(), "tunnel was", "tunnels were"), all, onWire))
+				fmt.Sprintf("all %d %s got GOAWAY and close_notify before the interface went, %sthe last of them %s after the exit; %s", all, orTold, before, last.Round(time.Millisecond), also),
+				fmt.Sprintf("%s not told, or not ended, before the interface went, of the %d that stood when the app had exited and the %d that the wire showed", assertions.Plural(tally.Culprits(), "tunnel was", "tunnels were"), all-early, onWire))
 		},
 	}
 }
 
 // endedOnWire judges the tunnels of a workload, to it and from it, that the wire showed and that stood when its app had
 // exited: nothing can leave it once its interface has gone, so that an end of its own that is seen at all had left by then.
-// It counts them.
+// It counts them, and those whose end the wire had had since the workload's own began.
 func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) int {
 	type ends struct{ own, other string } // host:port
 	var dialled []ends                    // each is told once, so that culprits stand in the order of the wire
-	over := map[ends]time.Duration{}
+	since, over := map[ends]time.Duration{}, map[ends]time.Duration{}
 	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 		from, to, what := e.Attrs["from"], e.Attrs["to"], e.Attrs["what"]
 		own, of := ends{from, to}, at(from, t.IPs)
@@ -127,6 +139,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		case !of && !at(to, t.IPs):
 		case what == timeline.WireDialled && tunnelled(to) && e.At < t.Exit.At:
 			dialled = append(dialled, own)
+			since[own] = e.At
 		case what == timeline.WireReset, what == timeline.WireEnded && of:
 			if _, ended := over[own]; !ended {
 				over[own] = e.At
@@ -138,10 +151,12 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		when, ended := over[k]
 		switch {
 		case ended && when < t.Exit.At:
-			continue
+			if begun := endBegan(t); since[k] >= begun || when < begun {
+				continue
+			}
 		case !ended:
 			y.Against(t.Net.At, t.Name, "", "%s: the tunnel between %s and %s had neither FIN nor RST from it when the interface went", t.Clock(t.Net.At), k.own, k.other)
-		case when > t.Net.At:
+		case when > t.Net.At+readWithin:
 			y.Late(c, t.Net.At, t.Name, "", "%s: the wire had the end of the tunnel between %s and %s when the interface had gone", t.Clock(when), k.own, k.other)
 		}
 		n++

@@ -65,6 +65,14 @@ func TestToldBeforeItGoes(t *testing.T) {
 			stand(s, silent, 6, says...)
 		}
 	}
+	// early has no tunnel stand that was not told, or left, before the exit.
+	early := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(gone, timeline.NetGone, scene.UID, nil)
+			stand(s, kept, 6, says...)
+			stand(s, silent, 6, says...)
+		}
+	}
 	// What the wire has, of a tunnel that a peer has dialled and of others.
 	const own, peer, client, other, plain = "10.1.0.1:15008", "10.1.0.2:40000", "10.1.0.1:40001", "10.1.0.3:15008", "10.1.0.1:8080"
 	on := func(what string) func(at time.Duration, from, to string) func(scene.Scene) {
@@ -102,9 +110,16 @@ func TestToldBeforeItGoes(t *testing.T) {
 			}
 		}, Want: spec.Pass},
 		{Name: "given up by the client long after", Build: with(gone, frame(gone+10*time.Second, timeline.FrameClose)), Want: spec.Fail},
+		{Name: "read a moment after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "read long after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin+1, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "told afterwards", Build: with(gone, frame(gone+time.Second, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "its end came afterwards", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
-		{Name: "none stood any more", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(scene.D, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
+		{Name: "told all when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "told when discovery said that it ends, and closed by the client", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameClose)), Want: spec.Pass},
+		{Name: "closed by the client, which nobody had told", Build: early(frame(scene.D+time.Second, timeline.FrameClose)), Want: spec.Inconclusive},
+		{Name: "told by half when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameFIN)), Want: spec.Inconclusive},
+		{Name: "told all before its end began", Build: early(frame(scene.D-500*time.Millisecond, timeline.FrameGoAway), frame(scene.D-500*time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
+		{Name: "told by half when discovery said that it ends, and no more", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway)), Want: spec.Fail},
 		{Name: "nobody saw the interface", Build: func(s scene.Scene) {
 			stand(s, silent, 12, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))
 		}, Want: spec.Inconclusive},
@@ -115,8 +130,11 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "the wire has no end of one that it dialled", Build: wire(dialled(scene.D, client, other), ended(soon, own, peer)), Want: spec.Fail},
 		{Name: "the wire has a FIN of the peer alone", Build: wire(ended(soon, peer, own)), Want: spec.Fail},
 		{Name: "the wire has an RST of the peer", Build: wire(reset(soon, peer, own)), Want: spec.Pass},
-		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+10*time.Millisecond, own, peer)), Want: spec.Fail},
-		{Name: "the wire had its end before the exit", Build: wire(ended(scene.D, own, peer)), Want: spec.Inconclusive},
+		{Name: "the wire has its FIN a moment after the interface", Build: wire(ended(gone+readWithin, own, peer)), Want: spec.Pass},
+		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+readWithin+1, own, peer)), Want: spec.Fail},
+		{Name: "the wire had its end when discovery said that it ends", Build: wire(ended(scene.D, own, peer)), Want: spec.Pass},
+		{Name: "the wire had its end before the workload's began", Build: wire(ended(scene.D-1, own, peer)), Want: spec.Inconclusive},
+		{Name: "the wire had the end of one that was dialled later", Build: wire(ended(scene.D-1, own, peer), dialled(scene.D+1, client, other), ended(scene.D+2, client, other)), Want: spec.Inconclusive},
 		{Name: "the wire has tunnels of others", Build: wire(dialled(scene.D, peer, other), ended(soon, own, peer)), Want: spec.Pass},
 		{Name: "the wire has what is no tunnel", Build: wire(dialled(scene.D, peer, plain), ended(soon, own, peer)), Want: spec.Pass},
 		{Name: "the wire was not seen whole", Build: wire(ended(soon, own, peer), func(s scene.Scene) {
@@ -135,12 +153,26 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 			stand(s, silent, 6, says...)
 		}
 	}
+	untold := func(build func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			build(s)
+			for _, e := range s.EventsOf(timeline.CNIDel, scene.UID) {
+				e.Attrs["untold"] = "del: the agent says: no acknowledgement in time"
+			}
+		}
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "ended", Build: with(frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "cut", Build: with(frame(soon, timeline.FrameRST)), Want: spec.Pass},
 		{Name: "read a moment later", Build: with(frame(done+readWithin, timeline.FrameFIN)), Want: spec.Pass},
 		{Name: "ended behind it", Build: with(frame(done+readWithin+1, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "told, and not ended", Build: with(frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "told all when discovery said that it ends", Build: func(s scene.Scene) {
+			s.Event(done, timeline.CNIDel, scene.UID, map[string]string{"took": "100ms"})
+			stand(s, silent, 12, frame(scene.D, timeline.FrameGoAway), frame(scene.D+1, timeline.FrameCloseNotify))
+		}, Want: spec.Pass},
+		{Name: "ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameCloseNotify))), Want: spec.Fail},
+		{Name: "told, not ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameGoAway))), Want: spec.Fail},
 		{Name: "nobody asked", Build: func(s scene.Scene) { stand(s, silent, 12, frame(soon, timeline.FrameCloseNotify)) }, Want: spec.Inconclusive},
 	})
 }

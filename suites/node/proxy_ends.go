@@ -5,6 +5,7 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Staying,
 	Disrupt:    behaviour.ReplaceProxies,
 	Traffic:    through,
-	Checks:     []assertions.Check{NoneFailsMeanwhile(), TunnelsAreTold()},
+	Checks:     []assertions.Check{NoneFailsMeanwhile(anew), TunnelsAreTold()},
 	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm},
 	Resolution: 60 * time.Millisecond,
 })
@@ -56,11 +57,16 @@ var through = []load.Profile{
 // replaced is a proxy that was told to go, and is gone (0: nobody saw that).
 type replaced struct {
 	proxy, node string
-	// beside is when its successor was started: from then on a connection may be that one's.
+	// beside is when its successor was started: from then on a connection may be that one's. One that stood alone is told
+	// to go then.
 	beside, told, gone time.Duration
 	// since is from when on what it says in its tunnels may be its farewell: from its SIGTERM on where that is known to
 	// the instant.
 	since time.Duration
+	// goes is when it may have got SIGTERM at the latest: in a cluster nobody sees that, and a preStop hook comes before it.
+	goes time.Duration
+	// watched: told is when the watch showed the deletion, which on a busy machine is late.
+	watched bool
 }
 
 // replacedIn are the node proxies that were replaced: as the stage tells of them, where they are its own, or as their
@@ -73,7 +79,7 @@ func replacedIn(c assertions.Case) []replaced {
 		case timeline.NodeProxyStarts:
 			started[e.Node] = e.At
 		case timeline.NodeProxyTold:
-			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At, since: e.At})
+			out = append(out, replaced{proxy: e.Subject, node: e.Node, beside: started[e.Node], told: e.At, since: e.At, goes: e.At})
 		case timeline.NodeProxyGone:
 			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
 				out[i].gone = e.At
@@ -83,24 +89,29 @@ func replacedIn(c assertions.Case) []replaced {
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
 			// The watch shows the deletion when the kubelet may have acted on it.
-			beside := succeeded(c, e)
-			out = append(out, replaced{proxy: e.Name, node: e.Node, beside: beside, told: e.Del.At, gone: e.Exit.At, since: beside})
+			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline()), watched: true}
+			if at, came := succeeded(c, e); came {
+				r.beside, r.since = at, at
+			} else {
+				r.beside, r.since = r.told, min(r.told, e.Drain.At-e.Drain.Err)
+			}
+			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// succeeded is when the last proxy that came to a node before another was told to go was first seen there.
-func succeeded(c assertions.Case, old assertions.Ending) time.Duration {
-	var at time.Duration
-	came := map[string]bool{old.UID: true}
+// succeeded is when the last proxy that came to a node before another was told to go was first seen there; false: none
+// came, as where a roll-out has no surge.
+func succeeded(c assertions.Case, old assertions.Ending) (at time.Duration, came bool) {
+	seen := map[string]bool{old.UID: true}
 	for _, e := range c.Timeline.Events {
-		if e.Node != old.Node || e.At > old.Del.At || came[e.Subject] || c.RoleOf(e.Subject) != assertions.RoleProxies {
+		if e.Node != old.Node || e.At > old.Del.At || seen[e.Subject] || c.RoleOf(e.Subject) != assertions.RoleProxies {
 			continue
 		}
-		came[e.Subject], at = true, e.At
+		seen[e.Subject], at, came = true, e.At, true
 	}
-	return at
+	return at, came
 }
 
 // nodesOf are the nodes of the instances, by their UIDs.
@@ -141,28 +152,37 @@ func seenGone(all []replaced) int {
 	return n
 }
 
-// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced.
-func NoneFailsMeanwhile() assertions.Check {
+// anew is the floor of tunnels that our own client opens on a node whose proxy was told to go some time ago.
+var anew = assertions.Floor{Per: "node", Name: fmt.Sprintf("answered requests on new tunnels, begun %s behind the word to its proxy or later", takenUntil), N: 10,
+	Reason: "20 a second to each workload, until P after the last proxy's end"}
+
+// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced. own is anew, where
+// our own client opens tunnels.
+func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 	fresh := assertions.Floor{Name: "new connections through the mesh meanwhile", N: 300, Reason: "60 a second, from the first proxy's SIGTERM to the last one's end"}
 	kept := assertions.Floor{Name: "requests that were under way when a proxy was told to go, and ended behind that", N: 10, Reason: "some last for seconds, and there are 30 of these at any time"}
 	return assertions.Check{
 		Name: "requests while node proxies are replaced",
 		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
-			"and is cut at its deadline, so that it shows",
-		Floors: []assertions.Floor{replacedFloor, fresh, kept},
+			"and is cut at its deadline, so that it shows; a new tunnel may be turned away by GOAWAY or REFUSED_STREAM while its proxy begins to go",
+		Floors: slices.Concat([]assertions.Floor{replacedFloor, fresh, kept}, own),
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			from, to := meanwhile(c, all)
-			began := birthsIn(c)
+			began, turns := birthsIn(c), turningsIn(c, all)
 			tally.Span(from, to)
 			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
+			tunnels := map[string]int{} // by node
 			for _, s := range c.Timeline.Samples {
-				if s.End < from || s.Start > to || turnedAway(s) {
+				if s.End < from || s.Start > to || turns.excuse(s) {
 					continue
 				}
 				total++
+				if node, behind := turns.behind(s); behind && s.New() && !s.Failed() && !s.Saturated {
+					tunnels[node]++
+				}
 				switch fateOf(&tally, c, all, s, began.of(s), s.Stream.Target(), "") {
 				case cutInTime:
 					cut++
@@ -180,6 +200,11 @@ func NoneFailsMeanwhile() assertions.Check {
 			}
 			tally.Count(fresh, opened)
 			tally.Count(kept, crossed)
+			for _, f := range own {
+				for _, node := range slices.Sorted(maps.Keys(turns.at)) {
+					tally.Least(f, node, tunnels[node])
+				}
+			}
 			atDeadline := ""
 			if cut > 0 {
 				atDeadline = fmt.Sprintf("; %d on connections that had stood in a proxy were cut at its deadline", cut)
@@ -213,12 +238,12 @@ func (b births) of(s timeline.Sample) time.Duration {
 	return b[s.On()]
 }
 
-// takenUntil is how long after it was told to go a proxy may take connections: its successor listens by then, and the
+// takenUntil is how long after its SIGTERM a proxy may take connections: its successor listens by then, and the
 // news is on its way.
 const takenUntil = 2 * time.Second
 
 // around is how much earlier than its deadline, as it is known here, a proxy may cut, and how long behind its end
-// what it has cut is read; starvedBy is how long behind that on a machine that has no time for its reader.
+// what it has cut is read; starvedBy is how much that is on a machine that has no time for the watch, or for its reader.
 const (
 	around    = 500 * time.Millisecond
 	starvedBy = 3 * time.Second
@@ -230,19 +255,75 @@ func turnedAway(s timeline.Sample) bool {
 	return s.Stream.Flow().Protocol.Tunnels() && (s.Outcome == timeline.GoAway || s.Outcome == timeline.RefusedStream)
 }
 
+// turnings are when the proxies of nodes began to turn tunnels away: when they were told to go, and when the first tunnel there
+// heard of that, which is long behind a deletion where a preStop hook is.
+type turnings struct {
+	at map[string][]time.Duration // by node, of those that our own client has tunnels to
+	on map[string]string          // the nodes of workloads, by UID
+}
+
+func turningsIn(c assertions.Case, all []replaced) turnings {
+	out := turnings{map[string][]time.Duration{}, nodesOf(c)}
+	tunnels := tunnel.Of(c, func(string) bool { return true })
+	for _, r := range all {
+		first, some := time.Duration(0), false // word of it in a tunnel there, and whether there are any
+		for _, k := range tunnels {
+			if out.on[k.Stream.Target()] != r.node {
+				continue
+			}
+			some = true
+			if said, ok := k.GoAway(); ok && said >= r.told-around && (first == 0 || said < first) {
+				first = said
+			}
+		}
+		if some {
+			out.at[r.node] = append(out.at[r.node], r.told, max(r.told, first))
+		}
+	}
+	return out
+}
+
+// excuse says whether a request of our own client's was turned away as it may be: in a tunnel that had carried another one, or in
+// one that came when its proxy had just begun to turn tunnels away.
+func (t turnings) excuse(s timeline.Sample) bool {
+	return turnedAway(s) && (!s.New() || slices.ContainsFunc(t.at[t.on[s.Stream.Target()]], func(at time.Duration) bool {
+		return s.End >= at-around && s.Start < at+takenUntil
+	}))
+}
+
+// behind says on which node a request of our own client's was begun when its proxy was to turn no tunnel away any more.
+func (t turnings) behind(s timeline.Sample) (node string, is bool) {
+	if !s.Stream.Flow().Protocol.Tunnels() {
+		return "", false
+	}
+	node = t.on[s.Stream.Target()]
+	return node, len(t.at[node]) > 0 && s.Start >= slices.Max(t.at[node])+takenUntil
+}
+
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
-// proxy in which its connection may have stood, by when that began, and which had not been gone for so long. How late a
-// proxy may cut is another rule's.
-func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, behind time.Duration) bool {
+// proxy in which its connection may have stood, by when that began, and which had not been gone for long: by is how late the
+// watch may have been, and who read the cut. late is when one of the two was. How late a proxy may cut is another rule's.
+func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, by time.Duration) (late time.Duration, is bool) {
 	switch s.Outcome {
 	case timeline.Reset, timeline.StreamReset:
 	default:
-		return false
+		return 0, false
 	}
 	deadline := c.ProxyDeadline()
-	return deadline > 0 && slices.ContainsFunc(all, func(r replaced) bool {
-		return began < r.told+takenUntil && s.End >= r.told+deadline-around && s.End <= r.gone+behind
+	i := slices.IndexFunc(all, func(r replaced) bool {
+		early := around
+		if r.watched {
+			early = by
+		}
+		return began < r.goes+takenUntil && s.End >= r.told+deadline-early && s.End <= r.gone+by
 	})
+	switch {
+	case deadline == 0 || i < 0:
+		return 0, false
+	case s.End < all[i].told+deadline-around:
+		return all[i].told, true
+	}
+	return s.End, true
 }
 
 // fate is what became of a request while node proxies were replaced.
@@ -257,16 +338,20 @@ const (
 // fateOf is that of a request on a connection that began at an instant, and tells of one that was lost: of whom, and what
 // of it comes first.
 func fateOf(tally *assertions.Tally, c assertions.Case, all []replaced, s timeline.Sample, began time.Duration, of, first string) fate {
-	switch {
-	case !s.Failed():
+	if !s.Failed() {
 		return served
-	case cutAtDeadline(c, all, s, began, around):
+	}
+	if _, is := cutAtDeadline(c, all, s, began, around); is {
 		return cutInTime
-	case cutAtDeadline(c, all, s, began, starvedBy):
-		// By whom, only the time of its end says.
-		tally.Late(c, s.End, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
-	default:
+	}
+	// By whom, only the time of its end says.
+	switch late, is := cutAtDeadline(c, all, s, began, starvedBy); {
+	case !is:
 		tally.Failed(c, s, s.End, of, "%s%s", first, beside(all, s.End))
+	case late < s.End:
+		tally.Late(c, late, s.Stream.Target(), s.ID, "%s: a cut before the deadline, as the watch has that", beside(all, s.End))
+	default:
+		tally.Late(c, late, s.Stream.Target(), s.ID, "%s: a cut that was read long behind the deadline", beside(all, s.End))
 	}
 	return lostBefore
 }

@@ -112,6 +112,149 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 	})
 }
 
+// rollOut is how a cluster shows that the pods of a DaemonSet are replaced.
+type rollOut struct {
+	told  time.Duration            // the watch shows the deletion
+	gone  map[string]time.Duration // when the containers of the old pods exit
+	alone bool                     // the next pod comes when the old one has gone
+}
+
+// on replaces those of some nodes.
+func (r rollOut) on(s scene.Scene, nodes ...string) {
+	s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkProxies, "workload": "DaemonSet/proxy"})
+	on := func(at time.Duration, kind timeline.EventKind, pod, node string, attrs map[string]string) {
+		s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: pod, Name: pod, Node: node, Attrs: attrs})
+	}
+	for _, node := range nodes {
+		old, next, seen := "old-"+node, "next-"+node, r.told-2*time.Second
+		if r.alone {
+			seen = goneAt + time.Second
+		}
+		on(time.Second, timeline.PodSeen, old, "", map[string]string{"owner": "DaemonSet/proxy"})
+		on(time.Second, timeline.PodContainer, old, node, map[string]string{"state": "running"})
+		on(seen, timeline.PodSeen, next, "", map[string]string{"owner": "DaemonSet/proxy"})
+		on(seen+time.Second, timeline.PodContainer, next, node, map[string]string{"state": "waiting"})
+		on(r.told, timeline.PodDeletion, old, node, map[string]string{"grace": "20"})
+		on(r.told+50*time.Millisecond, timeline.ClusterEvent, old, node, map[string]string{"reason": "Killing"})
+		for container, at := range r.gone {
+			on(at, timeline.ProcExit, old, node, map[string]string{"container": container})
+		}
+	}
+}
+
+// In a cluster nobody but the watch tells when a proxy was told to go, and when it was gone the exit of its container.
+func TestNoneFailsMeanwhileInCluster(t *testing.T) {
+	const deadline = 6 * time.Second
+	gone := func(after time.Duration, more ...time.Duration) rollOut {
+		r := rollOut{told: toldAt, gone: map[string]time.Duration{"proxy": toldAt + after}}
+		for _, m := range more {
+			r.gone["shipper"] = toldAt + m
+		}
+		return r
+	}
+	// cut has a request on a connection that began at an instant be cut at another.
+	cut := func(r rollOut, began, at time.Duration, more ...func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			r.on(s, "a", "b")
+			calls(s, func(x *timeline.Sample) {
+				to := toldAt + at
+				switch x.ID {
+				case "new20":
+					x.Start, x.Due, x.Sent, x.First, x.End = toldAt+began, toldAt+began, toldAt+began, toldAt+began+1, toldAt+began+2
+				case "new21":
+					x.Start, x.Due, x.Sent, x.First, x.End = to-3, to-3, to-2, to-1, to
+					x.Conn, x.Nth, x.Outcome, x.Phase = 21, 2, timeline.Reset, timeline.PhaseBody
+				}
+				for _, set := range more {
+					set(x)
+				}
+			})
+		}
+	}
+	// starved has a third of what is sent around then be late.
+	starved := func(from time.Duration) func(*timeline.Sample) {
+		return func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt+from && x.Start < toldAt+from+time.Second }
+	}
+	judge := func(tl *timeline.Timeline) spec.Finding {
+		c := assertions.NewCase(tl, scene.P)
+		c.Deadline = deadline
+		return NoneFailsMeanwhile().Run(c)
+	}
+	scene.Judge(t, judge, []scene.Row{
+		{Name: "cut at the deadline", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline), Want: spec.Pass},
+		{Name: "cut at the deadline, and another container of the pod went at once", Build: cut(gone(deadline+50*time.Millisecond, 50*time.Millisecond), 0, deadline), Want: spec.Pass},
+		{Name: "cut before it", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline/2), Want: spec.Fail},
+		{Name: "cut before it, when the watch may have been late", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-2*time.Second, starved(0)), Want: spec.Inconclusive},
+		{Name: "cut before it, when the machine was busy later", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-2*time.Second, starved(4*time.Second)), Want: spec.Fail},
+		{Name: "cut long before it, when the watch may have been late", Build: cut(gone(deadline+50*time.Millisecond), 0, deadline-starvedBy-time.Millisecond, starved(0)), Want: spec.Fail},
+		// The deadline counts from SIGTERM, which comes when a hook of 3 s is over.
+		{Name: "cut at the deadline behind a preStop hook, begun in that", Build: cut(gone(9050*time.Millisecond), 2500*time.Millisecond, 9*time.Second), Want: spec.Pass},
+		{Name: "cut at the deadline behind a preStop hook, begun a moment behind that", Build: cut(gone(9050*time.Millisecond), 4500*time.Millisecond, 9*time.Second), Want: spec.Pass},
+		{Name: "cut at the deadline behind a preStop hook, begun long behind that", Build: cut(gone(9050*time.Millisecond), 5500*time.Millisecond, 9*time.Second), Want: spec.Fail},
+		{Name: "cut at the deadline, begun long behind the deletion", Build: cut(gone(deadline+50*time.Millisecond), 2500*time.Millisecond, deadline), Want: spec.Fail},
+	})
+}
+
+// Who opens tunnels while proxies are replaced may be turned away when one of them begins to go, and not for long.
+func TestTunnelsAnew(t *testing.T) {
+	opens := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}
+	keeps := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}
+	// with has 20 new tunnels a second to an instance on each node, of which those to the first may be changed.
+	with := func(set func(*timeline.Sample), says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			calls(s, nil)
+			for i, uid := range []string{scene.UID, scene.OtherUID} {
+				node := []string{"a", "b"}[i]
+				replace(s, node, toldAt, goneAt)
+				s.Event(time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = node
+				for n := range 200 {
+					at := toldAt - time.Second + time.Duration(n)*50*time.Millisecond
+					x := timeline.Sample{
+						Stream: flow.To(opens, uid), ID: fmt.Sprint(uid, n), Conn: uint64(n + 1), Nth: 1, StreamID: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+						Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+					}
+					if set != nil && uid == scene.UID {
+						set(&x)
+					}
+					s.Add(x)
+				}
+				standTo(s, uid, silent, 1, says...)
+			}
+		}
+	}
+	turned := func(from, to time.Duration, by timeline.Outcome) func(*timeline.Sample) {
+		return func(x *timeline.Sample) {
+			if x.Start >= toldAt+from && x.Start < toldAt+to {
+				x.Outcome, x.Phase, x.First = by, timeline.PhaseFirstByte, 0
+			}
+		}
+	}
+	check := NoneFailsMeanwhile(anew)
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "all are served", Build: with(nil), Want: spec.Pass},
+		{Name: "turned away at first", Build: with(turned(0, takenUntil, timeline.GoAway)), Want: spec.Pass},
+		{Name: "turned away all the time", Build: with(turned(0, 10*time.Second, timeline.GoAway)), Want: spec.Fail},
+		{Name: "refused all the time", Build: with(turned(0, 10*time.Second, timeline.RefusedStream)), Want: spec.Fail},
+		{Name: "turned away long after, when the tunnels hear of it", Build: with(turned(4*time.Second, 4*time.Second+takenUntil, timeline.GoAway), frame(toldAt+4*time.Second, timeline.FrameGoAway)), Want: spec.Pass},
+		{Name: "turned away long after, for no reason", Build: with(turned(4*time.Second, 4*time.Second+takenUntil, timeline.GoAway), frame(toldAt, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "turned away in a tunnel that had carried another", Build: with(func(x *timeline.Sample) {
+			if x.Start >= toldAt+5*time.Second {
+				x.Stream, x.Nth, x.StreamID, x.Conn = flow.To(keeps, scene.UID), 2, 3, 1
+			}
+			if x.Start == toldAt+6*time.Second {
+				x.Outcome, x.Phase, x.First = timeline.GoAway, timeline.PhaseFirstByte, 0
+			}
+		}), Want: spec.Pass},
+		{Name: "late, for want of CPU", Build: with(func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt+takenUntil }), Want: spec.Inconclusive},
+		{Name: "none is opened any more", Build: with(func(x *timeline.Sample) {
+			if x.Start >= toldAt+takenUntil {
+				x.Stream = flow.To(through[0].Flow, "")
+			}
+		}), Want: spec.Inconclusive},
+	})
+}
+
 func TestTunnelsAreTold(t *testing.T) {
 	check := TunnelsAreTold()
 	with := func(says ...timeline.Frame) func(scene.Scene) {
@@ -139,35 +282,27 @@ func TestTunnelsAreTold(t *testing.T) {
 // those to whom our client has tunnels has none to tell.
 func TestReplacedInCluster(t *testing.T) {
 	const at = scene.D + time.Second
-	with := func(says ...timeline.Frame) func(scene.Scene) {
+	as := func(alone bool, says ...timeline.Frame) func(scene.Scene) {
 		return func(s scene.Scene) {
-			s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkProxies, "workload": "DaemonSet/proxy"})
-			on := func(at time.Duration, kind timeline.EventKind, pod, node string, attrs map[string]string) {
-				s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: pod, Name: pod, Node: node, Attrs: attrs})
-			}
-			for _, node := range []string{"a", "b", "control"} {
-				old, next := "old-"+node, "next-"+node
-				on(time.Second, timeline.PodSeen, old, "", map[string]string{"owner": "DaemonSet/proxy"})
-				on(time.Second, timeline.PodContainer, old, node, map[string]string{"state": "running"})
-				on(at-2*time.Second, timeline.PodSeen, next, "", map[string]string{"owner": "DaemonSet/proxy"})
-				on(at-time.Second, timeline.PodContainer, next, node, map[string]string{"state": "waiting"})
-				on(at, timeline.PodDeletion, old, node, map[string]string{"grace": "20"})
-				on(at+50*time.Millisecond, timeline.ClusterEvent, old, node, map[string]string{"reason": "Killing"})
-				on(goneAt, timeline.ProcExit, old, node, nil)
-			}
+			rollOut{told: at, gone: map[string]time.Duration{"proxy": goneAt}, alone: alone}.on(s, "a", "b", "control")
 			// Two instances, one on each of two nodes.
 			for i, uid := range []string{scene.UID, scene.OtherUID} {
-				on(time.Second, timeline.PodSeen, uid, "", map[string]string{"owner": "ReplicaSet/echo-1"})
-				on(2*time.Second, timeline.PodReady, uid, []string{"a", "b"}[i], map[string]string{"ready": "true"})
+				s.Event(time.Second, timeline.PodSeen, uid, map[string]string{"owner": "ReplicaSet/echo-1"})
+				s.Event(2*time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = []string{"a", "b"}[i]
 				standTo(s, uid, silent, 12, says...)
 			}
 		}
 	}
+	with := func(says ...timeline.Frame) func(scene.Scene) { return as(false, says...) }
 	check := TunnelsAreTold()
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		// The watch shows a deletion when the kubelet may have acted on it.
 		{Name: "told at once", Build: with(frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told before any successor came", Build: with(frame(at-1500*time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "never", Build: with(), Want: spec.Fail},
+		{Name: "alone, and told at once", Build: as(true, frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
+		{Name: "alone, and told before the deletion", Build: as(true, frame(at-time.Second, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "alone, and never told", Build: as(true), Want: spec.Fail},
 	})
 }

@@ -33,34 +33,43 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    behaviour.NodeTraffic,
 	Checks:     []assertions.Check{EndedWhenAcknowledged()},
-	BrokenBy:   []spec.Fault{nodeproxy.AcknowledgesFirst},
+	BrokenBy:   []spec.Fault{nodeproxy.AcknowledgesFirst, nodeproxy.RefusesEnds},
 	Resolution: 60 * time.Millisecond,
 })
 
-// readWithin is how long after it has come the end of a tunnel is read.
+// readWithin is how long after it has come the end of a tunnel is read: by our own client, and from the wire.
 const readWithin = 100 * time.Millisecond
 
 // EndedWhenAcknowledged judges the tunnels that stood when the app had exited: by the end of DEL each has
-// ended, in whatever way.
+// ended, in whatever way. Where the plugin says that nobody acknowledged the removal to whoever waited for that, it was no
+// acknowledgement that came early: but who waits has learnt nothing, which the rule is about.
 func EndedWhenAcknowledged() assertions.Check {
-	stood := assertions.ConnectionsPerTermination(standing)
+	stood := assertions.ConnectionsPerTermination(orTold)
 	return assertions.Check{
 		Name:     "what still stands when the removal is acknowledged",
-		Expected: "each tunnel that stood when the app had exited has ended by the end of DEL",
+		Expected: "the removal is acknowledged, and each tunnel that stood when the app had exited has ended by the end of DEL",
 		Floors:   []assertions.Floor{stood},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := 0
+			all, never, stands := 0, 0, 0
 			for t := range tally.Terminations(c) {
 				calls := c.Timeline.EventsOf(timeline.CNIDel, t.UID)
 				if !t.Exit.Known() || len(calls) == 0 {
 					tally.Doubt("%s: nobody saw when its app had exited, or when its removal was done", t.Name)
 					continue
 				}
-				done := calls[0].At
+				done, untold := calls[0].At, calls[0].Attrs["untold"]
 				tally.Span(t.Exit.At, done)
+				if untold != "" {
+					never++
+					tally.Late(c, done, t.Name, "", "%s: its agent waited for the acknowledgement of its removal in vain: %s", t.Clock(done), untold)
+				}
 				n := 0
 				for _, k := range tunnel.To(c, t) {
+					if toldEarly(k, t) {
+						n++
+						continue
+					}
 					if !k.StoodAt(t.Exit.At) {
 						continue
 					}
@@ -69,7 +78,8 @@ func EndedWhenAcknowledged() assertions.Check {
 					if end, over := k.Ended(); over {
 						ended = min(ended, end.At)
 					}
-					if ended > done+readWithin {
+					if ended > done+readWithin && untold == "" {
+						stands++
 						tally.Late(c, done, t.Name, k.Samples[0].ID, "%s: %s stood when the removal was acknowledged", t.Clock(done), k)
 					}
 				}
@@ -77,8 +87,8 @@ func EndedWhenAcknowledged() assertions.Check {
 				tally.Least(stood, t.Name, n)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("all %d %s had ended when the removal was acknowledged", all, standing),
-				fmt.Sprintf("%d of %d %s stood when the removal was acknowledged", tally.Culprits(), all, standing))
+				fmt.Sprintf("all %d %s had ended when the removal was acknowledged", all, orTold),
+				fmt.Sprintf("%d of %d %s, stood when the removal was acknowledged, and %s never acknowledged", stands, all, orTold, assertions.Plural(never, "removal was", "removals were")))
 		},
 	}
 }

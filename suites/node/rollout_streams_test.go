@@ -48,6 +48,22 @@ func TestStreamsOutlast(t *testing.T) {
 		{Name: "cut before it", Build: with(160, ended(toldAt+deadline/2, timeline.Reset), "a", "b"), Want: spec.Fail},
 		{Name: "cut at it as if they were whole", Build: with(160, ended(toldAt+deadline, timeline.Truncated), "a", "b"), Want: spec.Fail},
 		{Name: "cut behind the proxy's end", Build: with(160, ended(goneAt+4*time.Second, timeline.Reset), "a", "b"), Want: spec.Fail},
+		{Name: "none ended while a proxy drained", Build: func(s scene.Scene) {
+			with(160, nil, "a", "b")(s)
+			for i := range s.Samples {
+				s.Samples[i].End = goneAt + time.Second
+			}
+		}, Want: spec.Inconclusive},
+		{Name: "those that ended while a proxy drained had begun later", Build: func(s scene.Scene) {
+			with(320, nil, "a", "b")(s)
+			for i := range s.Samples {
+				if x := &s.Samples[i]; i < 160 {
+					x.End = goneAt + time.Second
+				} else {
+					x.Start, x.Due, x.Sent, x.First = toldAt+1, toldAt+1, toldAt+1, toldAt+2
+				}
+			}
+		}, Want: spec.Inconclusive},
 		{Name: "too few", Build: with(100, nil, "a", "b"), Want: spec.Inconclusive},
 		{Name: "only one was replaced", Build: with(160, nil, "a"), Want: spec.Inconclusive},
 	})

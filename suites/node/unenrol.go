@@ -248,6 +248,7 @@ func NothingIsLeft() assertions.Check {
 			var tally assertions.Tally
 			all := leaversOf(c, &tally)
 			for _, l := range all {
+				unlooked(&tally, c, l)
 				for _, socket := range l.held {
 					tally.Against(l.left, l.name, "", "somebody held %s when it had left", socket)
 				}

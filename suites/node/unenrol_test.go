@@ -119,6 +119,12 @@ func TestNothingIsLeft(t *testing.T) {
 		{Name: "none", Build: func(s scene.Scene) { leave(s, "") }, Want: spec.Pass},
 		{Name: "a listener", Build: func(s scene.Scene) { leave(s, "listening@[::]:15008") }, Want: spec.Fail},
 		{Name: "nobody left", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+		{Name: "nobody looked", Build: func(s scene.Scene) {
+			leave(s, "")
+			for _, e := range s.EventsOf(timeline.MeshLeft, scene.UID) {
+				delete(e.Attrs, "held")
+			}
+		}, Want: spec.Inconclusive},
 	})
 }
 
