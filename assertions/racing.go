@@ -49,7 +49,7 @@ func RacingStreams() Check {
 							continue
 						}
 						disowned := (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]
-						if cutShort(s) && !disowned && outlasts(c, t, s) {
+						if cutShort(s) && !disowned && Outlasts(c, t, s) {
 							over++
 							continue
 						}
