@@ -58,10 +58,10 @@ func RacingStreams() Check {
 							sound++
 						}
 						switch {
-						case !cutShort(s):
-						case disowned:
+						case disowned: // and if it was served
 							lost++
 							g.culprit(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
+						case !cutShort(s):
 						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):
 							away++
 						default:

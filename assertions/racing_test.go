@@ -30,6 +30,7 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max")
 			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.RefusedStream, told+far)).begun(crossing+far).goAway(told, "max")
 		}, spec.Fail},
+		{"served, and the client was told that it was not", RacingStreams(), func(s *scene) { race(s, crossing, "1") }, spec.Fail},
 		{"known to be unprocessed, and the ledger has a hole", RacingStreams(), func(s *scene) {
 			race(s, crossing, "1", lost(timeline.GoAway, told))
 			s.tl.Ledger = s.tl.Ledger[1:] // the begin of the first request
