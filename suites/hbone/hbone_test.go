@@ -268,6 +268,9 @@ func TestDeniedWhereNobodyListens(t *testing.T) {
 		{Name: "nobody answered", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
 		{Name: "one was never answered before D", Build: answers(scene.Exit, unanswered(scene.D-time.Second, scene.D-800*time.Millisecond, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
 		{Name: "one was never answered after D", Build: answers(scene.Exit, unanswered(scene.D+time.Second, scene.D+1200*time.Millisecond, timeline.Reset, timeline.PhaseFirstByte)), Want: spec.Fail},
+		{Name: "denied by RST_STREAM", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.OK, timeline.PhaseDone)), Want: spec.Pass},
+		{Name: "denied by RST_STREAM, as older recordings tell it", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.StreamReset, timeline.PhaseFirstByte)), Want: spec.Pass},
+		{Name: "of one that accepts for P alone", Build: answers(scene.D+scene.P, none), Want: spec.Pass},
 		{Name: "one was reset after D", Build: answers(scene.Exit, unanswered(scene.D+time.Second, scene.D+1200*time.Millisecond, timeline.StreamReset, timeline.PhaseFirstByte)), Want: spec.Pass},
 		{Name: "none was behind P, and nobody says when the app is gone", Build: answers(scene.Exit, unanswered(scene.D+5*time.Second, scene.Exit, timeline.Closed, timeline.PhaseFirstByte)), Want: spec.Pass},
 		{Name: "none was, while the app accepts", Build: func(s scene.Scene) {
