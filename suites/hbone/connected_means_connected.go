@@ -102,7 +102,7 @@ func DeniedWhereNobodyListens() assertions.Check {
 }
 
 // deniedByReset says whether a CONNECT was denied by RST_STREAM, as RFC 9113 section 8.5 has it for a connection that
-// fails. In recordings from before 2026-11-28 it failed.
+// fails: a kept recording may have it as a failure.
 func deniedByReset(s timeline.Sample) bool {
 	return s.Outcome == timeline.StreamReset || !s.Failed() && s.Status == 0
 }

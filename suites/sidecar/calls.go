@@ -56,7 +56,7 @@ func lastWord(y *assertions.Tally, c assertions.Case, t assertions.Ending) {
 }
 
 // CallsServed judges that all is served which an instance sends out itself from D to its end, over
-// new connections and over those that it keeps.
+// new connections and over those that it keeps: from its deletion on, of which a sidecar may hear first.
 func CallsServed() assertions.Check {
 	perTermination := func(name string, n int, why string) assertions.Floor {
 		return assertions.Floor{Per: "termination", Name: name, N: n, Reason: why}
@@ -77,7 +77,7 @@ func CallsServed() assertions.Check {
 				ended++
 				n, k, u, broken := 0, 0, 0, 0
 				for _, s := range callsOf(c, t.UID) {
-					if s.End < t.Drain.At-t.Drain.Err {
+					if s.End < t.Earliest() {
 						continue
 					}
 					last = max(last, s.End)
@@ -184,7 +184,7 @@ func likelySidecar(c assertions.Case, f spec.Finding) string {
 	for _, t := range c.Terminations {
 		var failed []timeline.Sample
 		for _, s := range callsOf(c, t.UID) {
-			if s.Failed() && s.End >= t.Drain.At-t.Drain.Err {
+			if s.Failed() && s.End >= t.Earliest() {
 				failed = append(failed, s)
 			}
 		}
@@ -234,7 +234,7 @@ func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) 
 		if own := c.Beside(); is == "" || is == app || own != "" && is != own {
 			continue
 		}
-		if e.At >= t.Drain.At && t.Exit.Known() && e.At < t.Exit.At {
+		if e.At >= t.Earliest() && t.Exit.Known() && e.At < t.Exit.At {
 			return e.At, is
 		}
 	}
@@ -351,9 +351,9 @@ type word struct {
 }
 
 // toldToGo is what the connections that an instance kept were told of their end by the other side,
-// from D until an instant.
+// from its deletion until an instant.
 func toldToGo(c assertions.Case, t assertions.Ending, until time.Duration) []word {
-	within := func(at time.Duration) bool { return at >= t.Drain.At-t.Drain.Err && at <= until }
+	within := func(at time.Duration) bool { return at >= t.Earliest() && at <= until }
 	means := map[timeline.FrameKind]string{
 		timeline.FrameFIN: "ended by a FIN", timeline.FrameRST: "cut by an RST", timeline.FrameGoAway: "told to go by GOAWAY",
 	}
