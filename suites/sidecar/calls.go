@@ -66,17 +66,21 @@ func CallsServed() assertions.Check {
 	uploads := perTermination("uploads that begin after D", 10, "each takes two seconds of the dozen that there are")
 	return assertions.Check{
 		Name:     "what the app sends out is served",
-		Expected: "every call that the app makes from D on, or has in flight at D, is served, over new connections and over kept ones",
+		Expected: "every call that the app makes from D on, or has in flight at D, is served, over new connections and over kept ones; and none that is not idempotent is done twice",
 		Floors:   []assertions.Floor{atLeast, kept, uploads},
 		Likely:   likelySidecar,
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			whole, away := wholeAtPeer(c), peerAway(c)
-			ended, hit, all, lost, last := 0, 0, 0, 0, time.Duration(0)
+			whole, away, twice := wholeAtPeer(c), peerAway(c), doneTwice(c)
+			ended, hit, all, lost, again, last := 0, 0, 0, 0, 0, time.Duration(0)
 			for t := range y.Terminations(c) {
 				ended++
 				n, k, u, broken := 0, 0, 0, 0
 				for _, s := range callsOf(c, t.UID) {
+					if d, is := twice[s.ID]; is {
+						again++
+						y.Against(d.At, t.Name, s.ID, "%s: %s: %s, and the app had sent it once", t.Clock(d.At), s.Stream.Kind(), d)
+					}
 					if s.End < t.Earliest() {
 						continue
 					}
@@ -116,9 +120,13 @@ func CallsServed() assertions.Check {
 				}
 			}
 			of := assertions.Plural(ended, "termination", "terminations")
+			worse := fmt.Sprintf("%d of %d calls that the app made from D to its end failed, at %d of %s", lost, all, hit, of)
+			if again > 0 {
+				worse += fmt.Sprintf("; %s done more than once", assertions.Plural(again, "call was", "calls were"))
+			}
 			f := y.Conclude(
 				fmt.Sprintf("all %d calls that the app made from D to its end, in %s, were served, and the ledger of who served them has each of them whole", all, of),
-				fmt.Sprintf("%d of %d calls that the app made from D to its end failed, at %d of %s", lost, all, hit, of))
+				worse)
 			f.Bounds = assertions.BoundsOf(ended, hit, all, lost)
 			return f
 		},
@@ -173,6 +181,15 @@ func wholeAtPeer(c assertions.Case) map[string]bool {
 		if e.Step == timeline.Done && e.Whole {
 			out[e.ID] = true
 		}
+	}
+	return out
+}
+
+// doneTwice are the requests that may be done once only and were done more than once, by their IDs.
+func doneTwice(c assertions.Case) map[string]assertions.Twice {
+	out := map[string]assertions.Twice{}
+	for _, d := range assertions.Reconcile(c.Timeline).Duplicated {
+		out[d.ID] = d
 	}
 	return out
 }

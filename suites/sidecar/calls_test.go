@@ -81,6 +81,24 @@ func early(x *timeline.Sample) bool {
 	return x.Start > scene.D-800*time.Millisecond && x.Start < scene.D-500*time.Millisecond
 }
 
+// repeated has the first call of an operation that begins after D be done twice by who is called.
+func repeated(s scene.Scene, op flow.Op, method string) {
+	for _, x := range s.Samples {
+		if x.Stream.Flow().Op != op || x.Stream.Target() != scene.UID || x.Start < scene.D {
+			continue
+		}
+		for _, step := range []timeline.Step{timeline.Begin, timeline.Done} {
+			s.Ledger = append(s.Ledger, timeline.Entry{At: x.End, ID: x.ID, Step: step, Pod: x.Server, Method: method, Whole: step == timeline.Done})
+		}
+		for i := range s.Ledger {
+			if s.Ledger[i].ID == x.ID {
+				s.Ledger[i].Method = method
+			}
+		}
+		return
+	}
+}
+
 func TestCallsServed(t *testing.T) {
 	const after = scene.D + 3*time.Second
 	scene.Judge(t, judged(CallsServed()), []scene.Row{
@@ -129,6 +147,8 @@ func TestCallsServed(t *testing.T) {
 				}
 			})
 		}, Want: spec.Fail},
+		{Name: "an upload is done twice", Build: func(s scene.Scene) { calling(s, nil); repeated(s, flow.Upload, "POST") }, Want: spec.Fail},
+		{Name: "a GET is done twice", Build: func(s scene.Scene) { calling(s, nil); repeated(s, flow.Get, "GET") }, Want: spec.Pass},
 		{Name: "who served it does not know", Build: func(s scene.Scene) {
 			calling(s, nil)
 			s.Ledger = nil
