@@ -26,10 +26,11 @@ func AcceptsUntil(after time.Duration, own ...Floor) Check {
 }
 
 // AcceptsWhileAppDoes is AcceptsAfterDrain for as long as the app behind the address accepts, as it
-// says itself (timeline.DrainListenerClosed); where it says nothing of that, until D + P.
+// says itself (timeline.DrainListenerClosed); where it says nothing of that, until D + P. What fails between
+// the deletion and D is lost too: who is beside the app may hear of that first.
 func AcceptsWhileAppDoes() Check {
 	return servesNew(stretch{
-		window: "from D until the app accepts no more", broke: "while the app accepted",
+		window: "from D until the app accepts no more", broke: "while the app accepted", before: true,
 		end: func(c Case, t Ending) time.Duration {
 			if shut, said := t.SaysShut(c); said {
 				return shut - atTheDoor
@@ -39,9 +40,11 @@ func AcceptsWhileAppDoes() Check {
 	})
 }
 
-// stretch is for how long from D on new connections are judged: in words, and until when.
+// stretch is for how long from D on new connections are judged: in words, and until when. before: what fails
+// between the deletion and D is lost too.
 type stretch struct {
 	window, broke string
+	before        bool
 	end           func(Case, Ending) time.Duration
 }
 
@@ -70,7 +73,11 @@ func servesNew(of stretch, own ...Floor) Check {
 				g.span(t.Drain.At, end)
 				w := g.accepts(c, t, t.Drain, "D", end)
 				g.watchedUntil(c, t, end)
-				ended.add(w)
+				var before attempts
+				if of.before {
+					before = g.refusedBefore(c, t)
+				}
+				ended.add(w, before)
 				ended.has(newConns, w.sound)
 			}
 			total, lost := ended.sum.all, ended.sum.lost
@@ -80,6 +87,21 @@ func servesNew(of stretch, own ...Floor) Check {
 				fmt.Sprintf("%d of %s failed %s, at %d of %s", lost, plural(total, "new connection", "new connections"), of.broke, ended.hit, ended))
 		},
 	}
+}
+
+// refusedBefore judges the new connections that failed at an instance's own address between its deletion and D.
+func (g *gather) refusedBefore(c Case, t Ending) attempts {
+	var w attempts
+	for _, s := range c.Timeline.Samples {
+		at := arrival(s)
+		if !s.Failed() || !directTo(s, t.UID) || slowOp(s) || !s.New() || at < t.Earliest() || at >= t.Drain.At-t.Drain.Err {
+			continue
+		}
+		w.all++
+		w.lost++
+		g.failed(c, s, at, t.Name, "%s: %s", offset("D", at-t.Drain.At), describe(s))
+	}
+	return w
 }
 
 // watchedUntil doubts that dials show until an instant what an instance does: nobody dials

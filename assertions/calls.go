@@ -153,7 +153,7 @@ func (g *gather) callEnded(c Case, t Ending, k connection, s timeline.Sample, sh
 		}
 		return false
 	// What came to an end was not cut, and has to say its status at the deadline too.
-	case lie == "" && cutShort(s) && s.Outcome != timeline.Corrupt && outlasts(c, t, s):
+	case lie == "" && cutShort(s) && s.Outcome != timeline.Corrupt && Outlasts(c, t, s):
 		n.over++
 		return false
 	}

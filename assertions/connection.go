@@ -321,12 +321,12 @@ func begunIDs(tl *timeline.Timeline) map[string]bool {
 	return begun
 }
 
-// outlasts says whether a request was cut because its instance's time was up,
+// Outlasts says whether a request was cut because its instance's time was up,
 // and not too early: at the deadline that was declared, if it was not overdue by then;
 // or by design it takes longer than the instance had from D to that deadline (to its exit,
 // where nobody declared one), or than its grace, and the instance had worked on for P at
 // least. A silence that its client ended is no cut at a deadline.
-func outlasts(c Case, t Ending, s timeline.Sample) bool {
+func Outlasts(c Case, t Ending, s timeline.Sample) bool {
 	if s.Outcome != timeline.Timeout && timeIsUp(c, t, s.End-delay(s)) {
 		return s.Start+Patience(s) >= deadline(c, t)-t.Drain.Err-atTheDeadline
 	}

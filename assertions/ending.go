@@ -120,6 +120,17 @@ func (e Ending) Begin() Instant {
 	return e.Exit
 }
 
+// Earliest is the first instant at which anything can be the ending's doing: D, or the deletion, where
+// that was earlier. Who watches the API for its pod's deletion, or has a hook, may act before its app is told
+// to go.
+func (e Ending) Earliest() time.Duration {
+	from := e.Drain.At - e.Drain.Err
+	if e.Del.Known() {
+		from = min(from, e.Del.At-e.Del.Err)
+	}
+	return from
+}
+
 // terminates says whether the instance itself was ended, for good: by a deletion, or with its
 // node. What such an ending is held to begins at D.
 func (e Ending) terminates() bool { return e.Cause == CauseDeletion || e.Cause == CauseShutdown }

@@ -72,7 +72,7 @@ func CarriesOpaque() Check {
 					if lostBehindEnd(s) {
 						continue
 					}
-					if s.Failed() && !garbled(s) && outlasts(c, t, s) {
+					if s.Failed() && !garbled(s) && Outlasts(c, t, s) {
 						over++
 						continue
 					}
@@ -149,7 +149,7 @@ func PassesHalfClose() Check {
 					}
 					// A FIN that was swallowed leaves the talk hanging for longer than that.
 					fresh := s.End-s.Sent <= justEnded+2*delay(s)
-					if s.Failed() && fresh && (outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
+					if s.Failed() && fresh && (Outlasts(c, t, s) || t.Exit.Known() && s.End-delay(s) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++
@@ -205,7 +205,7 @@ func PassesServersEnd() Check {
 					// A client whose last words were on their way when the instance's time
 					// was up knows of no cut.
 					cut := s.Failed() || known && !e.Whole
-					if cut && (outlasts(c, t, s) || t.Exit.Known() && k.left(s.End) >= t.Exit.At-t.Exit.Err-atOnce) {
+					if cut && (Outlasts(c, t, s) || t.Exit.Known() && k.left(s.End) >= t.Exit.At-t.Exit.Err-atOnce) {
 						continue
 					}
 					judged++

@@ -20,7 +20,8 @@ import (
 // without losing requests."
 //
 // A stream that was opened after the client was told is the client's own fault, and how
-// a gRPC call ends is CallsSayTheirEnd's.
+// a gRPC call ends is CallsSayTheirEnd's. A CONNECT that is denied while the app accepts is not served,
+// though its stream came to its end.
 func RacingStreams() Check {
 	const what = "streams that crossed the first GOAWAY"
 	enough := Floor{Name: what, N: 5,
@@ -49,7 +50,7 @@ func RacingStreams() Check {
 							continue
 						}
 						disowned := (s.Outcome.SafeToRetry() || k.toldUnprocessed(s)) && begun[s.ID]
-						if cutShort(s) && !disowned && outlasts(c, t, s) {
+						if cutShort(s) && !disowned && Outlasts(c, t, s) {
 							over++
 							continue
 						}
@@ -58,10 +59,10 @@ func RacingStreams() Check {
 							sound++
 						}
 						switch {
-						case !cutShort(s):
-						case disowned:
+						case disowned: // and if it was served
 							lost++
 							g.culprit(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
+						case !cutShort(s) && !denied(c, t, s):
 						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):
 							away++
 						default:
@@ -81,6 +82,20 @@ func RacingStreams() Check {
 			return g.conclude(passed, fmt.Sprintf("%d of %s stranded or reset, with no way to know whether they were processed", lost, plural(all, "stream that crossed the first GOAWAY was", "streams that crossed the first GOAWAY were")))
 		},
 	}
+}
+
+// denied says whether a tunnel's CONNECT was answered with an error's status by who stands before the app,
+// while that accepts: for as long as it says itself, and for P where it says nothing. The status is all that
+// came of the connection. Behind a gateway somebody accepts always.
+func denied(c Case, t Ending, s timeline.Sample) bool {
+	if s.Outcome != timeline.Status || s.Server != "" || !s.Stream.Flow().Protocol.Tunnels() {
+		return false
+	}
+	until := t.Drain.At + c.P
+	if shut, said := t.SaysShut(c); said {
+		until = shut - atTheDoor
+	}
+	return t.Role == RoleGateway || arrival(s) <= until
 }
 
 // raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while

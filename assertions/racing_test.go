@@ -22,7 +22,36 @@ func TestRacingStreams(t *testing.T) {
 			s.dial(flow).ask(9*sec+i).ask(at, changes...).goAway(told, last)
 		})
 	}
+	// connects has twelve CONNECTs in tunnels that are opened at an instant.
+	connects := func(s *scene, at, told time.Duration, changes ...func(*timeline.Sample)) {
+		times(12, func(i time.Duration) {
+			s.dial("hbone/shared/get/delay=20ms").ask(9*sec+i, asStream(1)).ask(at, append(changes, asStream(3))...).goAway(told, "max")
+		})
+	}
+	// unconnected is the status of a CONNECT, and not the app's.
+	unconnected := func(x *timeline.Sample) {
+		status(503, timeline.PhaseDone)(x)
+		x.Server = ""
+	}
 	judgeWire(t, []wireCase{
+		{"served in tunnels", RacingStreams(), func(s *scene) { connects(s, crossing, told) }, spec.Pass},
+		{"denied while the app accepts", RacingStreams(), func(s *scene) { connects(s, crossing, told, unconnected) }, spec.Fail},
+		{"denied when the app accepts no more", RacingStreams(), func(s *scene) {
+			s.event(crossing-sec/2, timeline.DrainListenerClosed, uid, nil)
+			connects(s, crossing, told, unconnected)
+		}, spec.Pass},
+		{"denied as the app's listener closes", RacingStreams(), func(s *scene) {
+			s.event(crossing+sec/4, timeline.DrainListenerClosed, uid, nil)
+			connects(s, crossing, told, unconnected)
+		}, spec.Pass},
+		{"denied behind P, and nobody says when the app is gone", RacingStreams(), func(s *scene) {
+			connects(s, crossing+4*sec, told+4*sec, unconnected)
+		}, spec.Pass},
+		{"denied by a gateway behind P", RacingStreams(), func(s *scene) {
+			s.event(0, timeline.Marker, "", map[string]string{"what": MarkFront})
+			connects(s, crossing+4*sec, told+4*sec, unconnected)
+		}, spec.Fail},
+		{"denied by the app itself", RacingStreams(), func(s *scene) { connects(s, crossing, told, status(503, timeline.PhaseDone)) }, spec.Pass},
 		{"served", RacingStreams(), func(s *scene) { race(s, crossing, "max") }, spec.Pass},
 		{"known to be unprocessed", RacingStreams(), func(s *scene) { race(s, crossing, "1", lost(timeline.GoAway, told)) }, spec.Pass},
 		{"refused", RacingStreams(), func(s *scene) { race(s, crossing, "max", lost(timeline.RefusedStream, told+far)) }, spec.Pass},
@@ -30,6 +59,7 @@ func TestRacingStreams(t *testing.T) {
 			race(s, crossing, "max")
 			s.dial(flow).ask(9*sec).ask(crossing, lost(timeline.RefusedStream, told+far)).begun(crossing+far).goAway(told, "max")
 		}, spec.Fail},
+		{"served, and the client was told that it was not", RacingStreams(), func(s *scene) { race(s, crossing, "1") }, spec.Fail},
 		{"known to be unprocessed, and the ledger has a hole", RacingStreams(), func(s *scene) {
 			race(s, crossing, "1", lost(timeline.GoAway, told))
 			s.tl.Ledger = s.tl.Ledger[1:] // the begin of the first request

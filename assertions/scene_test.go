@@ -327,6 +327,19 @@ func TestChecks(t *testing.T) {
 			refuse(s, shut-atTheDoor+time.Millisecond, 30*sec)
 		}, spec.Pass},
 		{"while the app does: refused after P, and nobody says when the app closes", AcceptsWhileAppDoes(), func(s *scene) { refuse(s, 14*sec, 30*sec) }, spec.Pass},
+		{"while the app does: one refused between the deletion and D", AcceptsWhileAppDoes(), func(s *scene) {
+			says(s)
+			s.shift(timeline.DrainStart, uid, del+500*time.Millisecond)
+			refuse(s, del+100*time.Millisecond, del+110*time.Millisecond)
+		}, spec.Fail},
+		{"while the app does: one refused before the deletion", AcceptsWhileAppDoes(), func(s *scene) {
+			says(s)
+			refuse(s, del-100*time.Millisecond, del-90*time.Millisecond)
+		}, spec.Pass},
+		{"accept: one refused between the deletion and D", AcceptsAfterDrain(), func(s *scene) {
+			s.shift(timeline.DrainStart, uid, del+500*time.Millisecond)
+			refuse(s, del+100*time.Millisecond, del+110*time.Millisecond)
+		}, spec.Pass},
 		{"while the app does: nothing terminated", AcceptsWhileAppDoes(), func(s *scene) { s.drop(ofKind(timeline.PodDeletion)) }, spec.Inconclusive},
 		{"while the app does: too little was sent", AcceptsWhileAppDoes(), func(s *scene) {
 			says(s)

@@ -157,7 +157,7 @@ func BelowLastCompletes() Check {
 							trusts = true
 							continue
 						}
-						if cutShort(s) && !turnedAway(s) && outlasts(c, t, s) {
+						if cutShort(s) && !turnedAway(s) && Outlasts(c, t, s) {
 							over++
 							continue
 						}

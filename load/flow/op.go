@@ -89,8 +89,8 @@ const (
 	// Check is a GET of a health check port: ok is 200, anything else is the
 	// outcome status. It has no ledger.
 	Check Op = "check"
-	// Vacant asks for a connection to a port where nothing listens. Any answer is ok: what its status
-	// should be is for who judges. It has no ledger. Protocol is HBONE.
+	// Vacant asks for a connection to a port where nothing listens. Any answer is ok, RST_STREAM too,
+	// which has no status: what that should be is for who judges. It has no ledger. Protocol is HBONE.
 	Vacant Op = "vacant"
 )
 

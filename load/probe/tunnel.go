@@ -53,7 +53,13 @@ func (c tunnel) try(ctx context.Context, a *attempt) fate {
 	resp, err := c.cc.RoundTrip(req.WithContext(c.follow(ctx, &p)))
 	now, _ := c.tap.of(&p)
 	a.StreamID, a.First = now.id, now.first
-	if err != nil {
+	switch {
+	case err == nil:
+	case a.stream.client.vacant && now.reset && now.code != http2.ErrCodeRefusedStream && ctx.Err() == nil:
+		// RFC 9113 section 8.5 has RST_STREAM for a connection that fails: that is an answer too.
+		a.Outcome, a.Phase, a.End = timeline.OK, timeline.PhaseDone, timeline.Monotonic()
+		return c.after(a, &p)
+	default:
 		return c.fail(ctx, a, err, &p)
 	}
 	defer resp.Body.Close()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -332,6 +333,56 @@ func TestTunnelsThatLie(t *testing.T) {
 	want{timeline.Malformed, timeline.PhaseTLS, 0, 0, false}.check(t, s)
 	if !strings.Contains(s.Err, serverID) {
 		t.Error(s.Err)
+	}
+}
+
+// A CONNECT to nobody that is reset is denied, and the tunnel carries the next; one that is refused was not
+// processed.
+func TestTunnelsThatReset(t *testing.T) {
+	for code, want := range map[http2.ErrCode]timeline.Outcome{
+		http2.ErrCodeConnect: timeline.OK, http2.ErrCodeCancel: timeline.OK, http2.ErrCodeRefusedStream: timeline.RefusedStream,
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			m := newMesh(t, backend)
+			cert, err := tls.X509KeyPair(m.server.Cert, m.server.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.addr = accept(t, func(_ int, tcp *net.TCPConn) {
+				conn := tls.Server(tcp, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13})
+				if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+					return
+				}
+				fr := http2.NewFramer(conn, conn)
+				for err := fr.WriteSettings(); err == nil; {
+					var f http2.Frame
+					if f, err = fr.ReadFrame(); err != nil {
+						return
+					}
+					switch f := f.(type) {
+					case *http2.SettingsFrame:
+						if !f.IsAck() {
+							err = fr.WriteSettingsAck()
+						}
+					case *http2.HeadersFrame:
+						err = fr.WriteRSTStream(f.StreamID, code)
+					}
+				}
+			})
+			st, r := idleStream(t, m.stream(load.Profile{Flow: flow.Flow{Conns: flow.Reused, Op: flow.Vacant}}), 1)
+			for i := range int64(2) {
+				st.attempt(timeline.Monotonic(), i)
+			}
+			for i, s := range r.all() {
+				if s.Outcome != want || s.Status != 0 {
+					t.Errorf("%s, with status %d", s.Outcome, s.Status)
+				}
+				if id := uint32(2*i + 1); want == timeline.OK && (s.Phase != timeline.PhaseDone || s.Conn != 1 || s.StreamID != id) {
+					t.Errorf("phase %s, tunnel %d, stream %d, want stream %d of the first tunnel", s.Phase, s.Conn, s.StreamID, id)
+				}
+			}
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ func (r recording) describe() v1alpha1.Scenario {
 	}
 	out.History = v1alpha1.HistoryDir + "/" + s.Name
 	out.Notes = append(out.Notes, r.scene.Timeline.Notes...)
-	if d := r.doubt(); d != "" {
+	if d := cmp.Or(r.doubt(), r.past(Behaviour{Traffic: s.Traffic})); d != "" {
 		out.Notes = append(out.Notes, d)
 	}
 	if s, slow := r.slowest(); slow {

@@ -317,9 +317,6 @@ func (r recording) doubt() string {
 	if why := r.unseen(); why != "" {
 		return why
 	}
-	if why := past(c); why != "" && !r.meta.Scenario.Topology.Strangers {
-		return why
-	}
 	if why := r.unpressed(); why != "" {
 		return why
 	}
@@ -414,7 +411,7 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 		out.Verdict, out.Reason = spec.Error, r.meta.Error
 		return out
 	}
-	if d := r.doubt(); d != "" && !(verdict == spec.Fail && r.cutShort()) {
+	if d := cmp.Or(r.doubt(), r.past(b)); d != "" && !(verdict == spec.Fail && r.cutShort()) {
 		// A violation stands, however the recording went on after it; but
 		// what was not clean before anything was disturbed proves nothing
 		// against anybody.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
@@ -39,9 +40,43 @@ func TestPast(t *testing.T) {
 		"past it, behind that": {"proxy", []timeline.Sample{through, with(func(s *timeline.Sample) { s.Start, s.Relayed = disturbed, false })}, ""},
 	} {
 		tl := &timeline.Timeline{Samples: c.samples, Events: []timeline.Event{{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSubject, "sidecar": c.sidecar}}}}
-		got := past(assertions.Case{Timeline: tl, Disturbed: disturbed})
+		got := past(assertions.Case{Timeline: tl, Disturbed: disturbed}, []flow.Path{flow.Direct, flow.Outbound, flow.Service, flow.NodePort})
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What came past it on one path voids what is judged by that, and nothing else.
+func TestPastByPath(t *testing.T) {
+	get := func(path flow.Path) flow.Flow {
+		return flow.Flow{Path: path, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}
+	}
+	tl := &timeline.Timeline{
+		Samples: []timeline.Sample{
+			{Stream: flow.To(get(flow.Direct), "a"), Start: time.Second, Server: "a", Relayed: true},
+			{Stream: flow.To(get(flow.Outbound), "a"), Start: time.Second, Server: "b"},
+		},
+		Events: []timeline.Event{{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSubject, "sidecar": "proxy"}}},
+	}
+	for name, tc := range map[string]struct {
+		traffic  []flow.Path
+		scenario Scenario
+		doubts   bool
+	}{
+		"what comes in":       {[]flow.Path{flow.Direct}, Scenario{}, false},
+		"what goes out":       {[]flow.Path{flow.Outbound}, Scenario{}, true},
+		"both":                {[]flow.Path{flow.Direct, flow.Outbound}, Scenario{}, true},
+		"both, in a control":  {[]flow.Path{flow.Direct, flow.Outbound}, Scenario{Control: true}, false},
+		"both, by a stranger": {[]flow.Path{flow.Direct, flow.Outbound}, Scenario{Topology: Topology{Strangers: true}}, false},
+	} {
+		var b Behaviour
+		for _, p := range tc.traffic {
+			b.Traffic = append(b.Traffic, load.Profile{Flow: get(p), Rate: 1})
+		}
+		r := recording{scene: assertions.Case{Timeline: tl, Disturbed: 10 * time.Second}, meta: Meta{Scenario: tc.scenario}}
+		if got := r.past(b); (got != "") != tc.doubts {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
@@ -77,7 +112,7 @@ func TestUntunnelled(t *testing.T) {
 			Samples: []timeline.Sample{tc.sample},
 			Events:  []timeline.Event{{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSubject, "role": tc.role}}, tc.look},
 		}
-		if got := past(assertions.Case{Timeline: tl, Disturbed: disturbed}); (got != "") != tc.doubts {
+		if got := past(assertions.Case{Timeline: tl, Disturbed: disturbed}, []flow.Path{tc.sample.Stream.Flow().Path}); (got != "") != tc.doubts {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

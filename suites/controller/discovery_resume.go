@@ -126,14 +126,14 @@ func during(all []span, at time.Duration) bool {
 
 // ResumesWhole judges what the suite's own client of discovery was told, against the pods that there
 // were: of one that is there it is never told that it is gone; P after a stream has begun the client
-// knows each pod that was there all the time since, and none that had gone before.
+// knows each pod that was there all the time since, and none that had gone before, to the stream's end.
 func ResumesWhole() assertions.Check {
 	resumed := assertions.Floor{Name: "streams that began anew, and lasted for P", N: 3, Reason: "the controllers go one after the other, and then both"}
 	came := assertions.Floor{Name: "pods that came while there was no stream", N: 3, Reason: "one comes each 400 ms while there is no controller"}
 	went := assertions.Floor{Name: "pods that went while there was no stream", N: 3, Reason: "one goes each 400 ms"}
 	return assertions.Check{
 		Name:     "what discovery says of the pods, from one controller to the next",
-		Expected: "it names no pod as gone that is there; P after a stream has begun, who has it knows all pods that are there, and none that has gone",
+		Expected: "it names no pod as gone that is there; P after a stream has begun, who has it knows all pods that are there, and none that has gone, and is told of none of these again",
 		Floors:   []assertions.Floor{resumed, came, went},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
@@ -153,6 +153,10 @@ func ResumesWhole() assertions.Check {
 			y.Count(came, unheard[0])
 			y.Count(went, unheard[1])
 			lost, raised := 0, 0
+			began := map[string]time.Duration{} // streams, by their numbers
+			for _, s := range streams {
+				began[s.number] = s.from
+			}
 			view := map[string]bool{}
 			events := subscribed(c)
 			// known says that there is no more to be told before an instant.
@@ -160,8 +164,14 @@ func ResumesWhole() assertions.Check {
 				for len(events) > 0 && events[0].At <= until {
 					e := events[0]
 					events = events[1:]
+					from, ours := began[e.Attrs["stream"]]
+					late := ours && e.At > from+c.P
 					for _, name := range strings.Fields(e.Attrs["pods"]) {
 						view[name] = true
+						if is, ok := pods[name]; ok && late && is.to < from {
+							raised++
+							y.Late(c, e.At, name, "", "%s after it had begun, stream %s says that %s is there, which went %s before it", (e.At - from).Round(time.Millisecond), e.Attrs["stream"], name, (from - is.to).Round(time.Millisecond))
+						}
 					}
 					for _, name := range strings.Fields(e.Attrs["gone"]) {
 						delete(view, name)

@@ -89,6 +89,14 @@ func TestResumesWhole(t *testing.T) {
 			s.Event(8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "2", "pods": "stays", "gone": ""})
 		}, Want: spec.Fail},
 		{Name: "a removal that is never said", Build: resumption(nil, func(string) string { return "" }), Want: spec.Fail},
+		{Name: "it tells of one that had gone, longer than P after a stream's begin", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			s.Event(aloneTo+8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": "went-0", "gone": ""})
+		}, Want: spec.Fail},
+		{Name: "it tells of one that is there, longer than P after a stream's begin", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			s.Event(aloneTo+8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": "stays came-0", "gone": ""})
+		}, Want: spec.Pass},
 		{Name: "no stream ended", Build: func(s scene.Scene) {
 			resumption(nil, nil)(s)
 			s.Drop(func(e timeline.Event) bool {

@@ -105,6 +105,68 @@ func TestEndsWithTheLast(t *testing.T) {
 	})
 }
 
+func TestKeepsInHand(t *testing.T) {
+	// six are connections that were open at D, and end then.
+	six := func(end time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, streaming, n+1, scene.D-2*time.Second, end, set)
+			}
+		}
+	}
+	ended := func(o timeline.Outcome) func(*timeline.Sample) {
+		return func(s *timeline.Sample) { s.Outcome, s.Phase = o, timeline.PhaseBody }
+	}
+	both := func(all ...func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for _, one := range all {
+				one(s)
+			}
+		}
+	}
+	const whole, soon = scene.D + 4*time.Second, scene.D + 10*time.Millisecond
+	cut := ended(timeline.StreamReset)
+	judge(t, KeepsInHand(), []scene.Row{
+		{Name: "whole", Build: six(whole, nil), Want: spec.Pass},
+		{Name: "cut at D, and no tunnel was told to go", Build: six(soon, cut), Want: spec.Fail},
+		{Name: "cut between the deletion and D", Build: func(s scene.Scene) {
+			s.Event(scene.D-500*time.Millisecond, timeline.PodDeletion, scene.UID, map[string]string{"grace": "15"})
+			six(scene.D-100*time.Millisecond, cut)(s)
+		}, Want: spec.Fail},
+		{Name: "one of them cut", Build: func(s scene.Scene) {
+			six(whole, nil)(s)
+			in(s, streaming, 7, scene.D-time.Second, soon, ended(timeline.Truncated))
+		}, Want: spec.Fail},
+		{Name: "cut before anything had begun", Build: both(six(whole, nil), func(s scene.Scene) {
+			in(s, streaming, 7, scene.D-2*time.Second, scene.D-time.Second, cut)
+		}), Want: spec.Pass},
+		{Name: "cut when it was begun after D", Build: both(six(whole, nil), func(s scene.Scene) {
+			in(s, streaming, 7, soon, soon+time.Second, cut)
+		}), Want: spec.Pass}, // it is another check's
+		{Name: "cut before it was answered", Build: both(six(whole, nil), func(s scene.Scene) {
+			in(s, streaming, 7, scene.D-time.Second, soon, func(x *timeline.Sample) { x.First, x.Outcome, x.Phase = 0, timeline.Refused, timeline.PhaseFirstByte })
+		}), Want: spec.Pass},
+		{Name: "short ones", Build: func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, used, n+1, scene.D-2*time.Millisecond, soon, nil)
+			}
+		}, Want: spec.Inconclusive},
+		{Name: "too few", Build: func(s scene.Scene) { in(s, streaming, 1, scene.D-2*time.Second, whole, nil) }, Want: spec.Inconclusive},
+		{Name: "late ones, on a machine without time", Build: six(whole, func(x *timeline.Sample) { x.Saturated = true }), Want: spec.Inconclusive},
+	})
+	// What would have run beyond the declared deadline is cut there, and not before.
+	const deadline = 3 * time.Second
+	for at, want := range map[time.Duration]spec.Verdict{scene.D + deadline: spec.Pass, scene.D + time.Second: spec.Fail} {
+		s := scene.Quiet()
+		six(scene.D+2*time.Second, nil)(s)
+		in(s, streaming, 7, scene.D-time.Second, at, cut)
+		s.Sort()
+		c := assertions.NewCase(s.Timeline, scene.P)
+		c.Deadline = deadline
+		scene.Holds(t, KeepsInHand().Run(c), want)
+	}
+}
+
 func TestConnectsWhileAccepted(t *testing.T) {
 	// both are connections in tunnels of their own and in one that is kept, until an instant.
 	both := func(until time.Duration, set func(*timeline.Sample)) func(scene.Scene) {
@@ -206,6 +268,9 @@ func TestDeniedWhereNobodyListens(t *testing.T) {
 		{Name: "nobody answered", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
 		{Name: "one was never answered before D", Build: answers(scene.Exit, unanswered(scene.D-time.Second, scene.D-800*time.Millisecond, timeline.Timeout, timeline.PhaseFirstByte)), Want: spec.Fail},
 		{Name: "one was never answered after D", Build: answers(scene.Exit, unanswered(scene.D+time.Second, scene.D+1200*time.Millisecond, timeline.Reset, timeline.PhaseFirstByte)), Want: spec.Fail},
+		{Name: "denied by RST_STREAM", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.OK, timeline.PhaseDone)), Want: spec.Pass},
+		{Name: "denied by RST_STREAM, as older recordings tell it", Build: answers(scene.Exit, unanswered(0, scene.Exit, timeline.StreamReset, timeline.PhaseFirstByte)), Want: spec.Pass},
+		{Name: "of one that accepts for P alone", Build: answers(scene.D+scene.P, none), Want: spec.Pass},
 		{Name: "one was reset after D", Build: answers(scene.Exit, unanswered(scene.D+time.Second, scene.D+1200*time.Millisecond, timeline.StreamReset, timeline.PhaseFirstByte)), Want: spec.Pass},
 		{Name: "none was behind P, and nobody says when the app is gone", Build: answers(scene.Exit, unanswered(scene.D+5*time.Second, scene.Exit, timeline.Closed, timeline.PhaseFirstByte)), Want: spec.Pass},
 		{Name: "none was, while the app accepts", Build: func(s scene.Scene) {

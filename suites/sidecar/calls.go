@@ -56,7 +56,7 @@ func lastWord(y *assertions.Tally, c assertions.Case, t assertions.Ending) {
 }
 
 // CallsServed judges that all is served which an instance sends out itself from D to its end, over
-// new connections and over those that it keeps.
+// new connections and over those that it keeps: from its deletion on, of which a sidecar may hear first.
 func CallsServed() assertions.Check {
 	perTermination := func(name string, n int, why string) assertions.Floor {
 		return assertions.Floor{Per: "termination", Name: name, N: n, Reason: why}
@@ -66,18 +66,22 @@ func CallsServed() assertions.Check {
 	uploads := perTermination("uploads that begin after D", 10, "each takes two seconds of the dozen that there are")
 	return assertions.Check{
 		Name:     "what the app sends out is served",
-		Expected: "every call that the app makes from D on, or has in flight at D, is served, over new connections and over kept ones",
+		Expected: "every call that the app makes from D on, or has in flight at D, is served, over new connections and over kept ones; and none that is not idempotent is done twice",
 		Floors:   []assertions.Floor{atLeast, kept, uploads},
 		Likely:   likelySidecar,
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			whole, away := wholeAtPeer(c), peerAway(c)
-			ended, hit, all, lost, last := 0, 0, 0, 0, time.Duration(0)
+			whole, away, twice := wholeAtPeer(c), peerAway(c), doneTwice(c)
+			ended, hit, all, lost, again, last := 0, 0, 0, 0, 0, time.Duration(0)
 			for t := range y.Terminations(c) {
 				ended++
 				n, k, u, broken := 0, 0, 0, 0
 				for _, s := range callsOf(c, t.UID) {
-					if s.End < t.Drain.At-t.Drain.Err {
+					if d, is := twice[s.ID]; is {
+						again++
+						y.Against(d.At, t.Name, s.ID, "%s: %s: %s, and the app had sent it once", t.Clock(d.At), s.Stream.Kind(), d)
+					}
+					if s.End < t.Earliest() {
 						continue
 					}
 					last = max(last, s.End)
@@ -116,9 +120,13 @@ func CallsServed() assertions.Check {
 				}
 			}
 			of := assertions.Plural(ended, "termination", "terminations")
+			worse := fmt.Sprintf("%d of %d calls that the app made from D to its end failed, at %d of %s", lost, all, hit, of)
+			if again > 0 {
+				worse += fmt.Sprintf("; %s done more than once", assertions.Plural(again, "call was", "calls were"))
+			}
 			f := y.Conclude(
 				fmt.Sprintf("all %d calls that the app made from D to its end, in %s, were served, and the ledger of who served them has each of them whole", all, of),
-				fmt.Sprintf("%d of %d calls that the app made from D to its end failed, at %d of %s", lost, all, hit, of))
+				worse)
 			f.Bounds = assertions.BoundsOf(ended, hit, all, lost)
 			return f
 		},
@@ -177,6 +185,15 @@ func wholeAtPeer(c assertions.Case) map[string]bool {
 	return out
 }
 
+// doneTwice are the requests that may be done once only and were done more than once, by their IDs.
+func doneTwice(c assertions.Case) map[string]assertions.Twice {
+	out := map[string]assertions.Twice{}
+	for _, d := range assertions.Reconcile(c.Timeline).Duplicated {
+		out[d.ID] = d
+	}
+	return out
+}
+
 // likelySidecar says where the recording shows that it was the sidecar which an app's calls failed
 // at: its process was gone, or nobody took the app's connections in its own pod, or cut them there,
 // while others were served by the same peer.
@@ -184,7 +201,7 @@ func likelySidecar(c assertions.Case, f spec.Finding) string {
 	for _, t := range c.Terminations {
 		var failed []timeline.Sample
 		for _, s := range callsOf(c, t.UID) {
-			if s.Failed() && s.End >= t.Drain.At-t.Drain.Err {
+			if s.Failed() && s.End >= t.Earliest() {
 				failed = append(failed, s)
 			}
 		}
@@ -234,7 +251,7 @@ func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) 
 		if own := c.Beside(); is == "" || is == app || own != "" && is != own {
 			continue
 		}
-		if e.At >= t.Drain.At && t.Exit.Known() && e.At < t.Exit.At {
+		if e.At >= t.Earliest() && t.Exit.Known() && e.At < t.Exit.At {
 			return e.At, is
 		}
 	}
@@ -351,9 +368,9 @@ type word struct {
 }
 
 // toldToGo is what the connections that an instance kept were told of their end by the other side,
-// from D until an instant.
+// from its deletion until an instant.
 func toldToGo(c assertions.Case, t assertions.Ending, until time.Duration) []word {
-	within := func(at time.Duration) bool { return at >= t.Drain.At-t.Drain.Err && at <= until }
+	within := func(at time.Duration) bool { return at >= t.Earliest() && at <= until }
 	means := map[timeline.FrameKind]string{
 		timeline.FrameFIN: "ended by a FIN", timeline.FrameRST: "cut by an RST", timeline.FrameGoAway: "told to go by GOAWAY",
 	}

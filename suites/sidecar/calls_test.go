@@ -71,6 +71,34 @@ func judged(k assertions.Check) func(*timeline.Timeline) spec.Finding {
 
 func isNew(x *timeline.Sample) bool { return x.Stream.Flow().Conns == flow.New }
 
+// deletedEarly has the deletion be there a second before D.
+func deletedEarly(s scene.Scene) {
+	s.Event(scene.D-time.Second, timeline.PodDeletion, scene.UID, map[string]string{"grace": "15"})
+}
+
+// early is between the deletion and D then.
+func early(x *timeline.Sample) bool {
+	return x.Start > scene.D-800*time.Millisecond && x.Start < scene.D-500*time.Millisecond
+}
+
+// repeated has the first call of an operation that begins after D be done twice by who is called.
+func repeated(s scene.Scene, op flow.Op, method string) {
+	for _, x := range s.Samples {
+		if x.Stream.Flow().Op != op || x.Stream.Target() != scene.UID || x.Start < scene.D {
+			continue
+		}
+		for _, step := range []timeline.Step{timeline.Begin, timeline.Done} {
+			s.Ledger = append(s.Ledger, timeline.Entry{At: x.End, ID: x.ID, Step: step, Pod: x.Server, Method: method, Whole: step == timeline.Done})
+		}
+		for i := range s.Ledger {
+			if s.Ledger[i].ID == x.ID {
+				s.Ledger[i].Method = method
+			}
+		}
+		return
+	}
+}
+
 func TestCallsServed(t *testing.T) {
 	const after = scene.D + 3*time.Second
 	scene.Judge(t, judged(CallsServed()), []scene.Row{
@@ -111,6 +139,16 @@ func TestCallsServed(t *testing.T) {
 				}
 			})
 		}, Want: spec.Pass},
+		{Name: "some are refused between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			calling(s, func(x *timeline.Sample) {
+				if isNew(x) && early(x) {
+					refused(x)
+				}
+			})
+		}, Want: spec.Fail},
+		{Name: "an upload is done twice", Build: func(s scene.Scene) { calling(s, nil); repeated(s, flow.Upload, "POST") }, Want: spec.Fail},
+		{Name: "a GET is done twice", Build: func(s scene.Scene) { calling(s, nil); repeated(s, flow.Get, "GET") }, Want: spec.Pass},
 		{Name: "who served it does not know", Build: func(s scene.Scene) {
 			calling(s, nil)
 			s.Ledger = nil
@@ -158,6 +196,13 @@ func TestLikelySidecar(t *testing.T) {
 			refuses(s)
 			s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkSubject, "container": "echo"})
 			s.Event(after, timeline.ProcExit, scene.UID, map[string]string{"container": "proxy"})
+			s.Event(scene.Exit, timeline.ProcExit, scene.UID, map[string]string{"container": "echo"})
+		}, "The sidecar is gone before its app: the process of the container proxy"},
+		"gone between the deletion and D": {func(s scene.Scene) {
+			refuses(s)
+			deletedEarly(s)
+			s.Event(0, timeline.Marker, "", map[string]string{"what": assertions.MarkSubject, "container": "echo"})
+			s.Event(scene.D-500*time.Millisecond, timeline.ProcExit, scene.UID, map[string]string{"container": "proxy"})
 			s.Event(scene.Exit, timeline.ProcExit, scene.UID, map[string]string{"container": "echo"})
 		}, "The sidecar is gone before its app: the process of the container proxy"},
 		"gone, who was there for a vendor's drain": {func(s scene.Scene) {
@@ -218,6 +263,10 @@ func TestCallsNotDrained(t *testing.T) {
 		{Name: "its own end", Build: frame(after, kept, timeline.FrameClose), Want: spec.Pass},
 		{Name: "when it had ended its calls", Build: frame(ended+1, kept, timeline.FrameFIN), Want: spec.Pass},
 		{Name: "before D", Build: frame(scene.D-time.Second, kept, timeline.FrameFIN), Want: spec.Pass},
+		{Name: "between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			frame(scene.D-500*time.Millisecond, kept, timeline.FrameRST)(s)
+		}, Want: spec.Fail},
 		{Name: "another's", Build: frame(after, flow.To(calls[1].Flow, scene.OtherUID), timeline.FrameFIN), Want: spec.Pass},
 		{Name: "one for one call", Build: frame(after, flow.To(calls[0].Flow, scene.UID), timeline.FrameFIN), Want: spec.Pass},
 		{Name: "Connection: close", Build: func(s scene.Scene) {

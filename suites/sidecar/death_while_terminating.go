@@ -55,7 +55,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // tellWithin is how long after a sidecar's death its clients may wait for an answer that won't come.
 const tellWithin = time.Second
 
-// DeathIsTold judges what is lost with a sidecar that was killed in mid termination: nothing from D to
+// DeathIsTold judges what is lost with a sidecar that was killed in mid termination: nothing from the deletion to
 // its death, and from there to the app's own exit nothing that its client has to wait for.
 func DeathIsTold() assertions.Check {
 	offered := assertions.Floor{Per: "termination", Name: "requests begun between the sidecar's death and the app's exit", N: 50}
@@ -80,7 +80,7 @@ func DeathIsTold() assertions.Check {
 				tally.Span(t.Drain.At, end)
 				begun, gone := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Target() != t.UID || s.Stream.Flow().Path != flow.Direct || s.End < t.Drain.At+t.Drain.Err || s.Start > end {
+					if s.Stream.Target() != t.UID || s.Stream.Flow().Path != flow.Direct || s.End < t.Earliest() || s.Start > end {
 						continue
 					}
 					if s.Start >= death.At+death.Err && !s.Saturated {

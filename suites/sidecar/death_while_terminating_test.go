@@ -56,6 +56,14 @@ func TestDeathIsTold(t *testing.T) {
 				x.Outcome = timeline.Reset
 			}
 		}), Want: spec.Pass},
+		{Name: "lost between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			killed(kill, time.Millisecond, func(x *timeline.Sample) {
+				if early(x) {
+					x.Outcome = timeline.Reset
+				}
+			})(s)
+		}, Want: spec.Fail},
 		{Name: "stood at its death, and was told", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
 			if x.Start == scene.D+time.Second {
 				x.End, x.Outcome = death+500*time.Millisecond, timeline.Reset

@@ -109,13 +109,9 @@ func besideApp(c assertions.Case, t assertions.Ending) []timeline.Event {
 			app = e.Attrs["container"]
 		}
 	}
-	from := t.Drain.At - t.Drain.Err
-	if t.Del.Known() {
-		from = min(from, t.Del.At-t.Del.Err)
-	}
 	var out []timeline.Event
 	for _, e := range c.Timeline.EventsOf(timeline.ProcExit, t.UID) {
-		if name := e.Attrs["container"]; e.At >= from && name != "" && name != app {
+		if name := e.Attrs["container"]; e.At >= t.Earliest() && name != "" && name != app {
 			out = append(out, e)
 		}
 	}

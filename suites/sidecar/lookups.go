@@ -36,10 +36,10 @@ func LookupsAnswered() assertions.Check {
 						continue
 					}
 					good := !s.Failed() && len(s.Answers) > 0
-					if s.End < t.Drain.At-t.Drain.Err {
-						if good {
-							before++
-						}
+					if good && s.End < t.Drain.At-t.Drain.Err {
+						before++
+					}
+					if s.End < t.Earliest() { // a sidecar may hear of the deletion before its app is told to go
 						continue
 					}
 					last = max(last, s.End)

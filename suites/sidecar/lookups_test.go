@@ -54,6 +54,14 @@ func TestLookupsAnswered(t *testing.T) {
 				}
 			})
 		}, Want: spec.Pass},
+		{Name: "one is not answered between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			asking(s, func(x *timeline.Sample) {
+				if early(x) {
+					unheard(x)
+				}
+			})
+		}, Want: spec.Fail},
 		{Name: "the name never had an address", Build: func(s scene.Scene) {
 			asking(s, func(x *timeline.Sample) {
 				if x.Answers = nil; x.Start > scene.D-time.Millisecond {

@@ -73,8 +73,8 @@ func StreamsLast() assertions.Check {
 			fewest := len(long)
 			for t := range y.Terminations(c) {
 				ended++
-				if from == 0 || t.Drain.At < from {
-					from = t.Drain.At
+				if from == 0 || t.Earliest() < from {
+					from = t.Earliest()
 				}
 				to = max(to, t.Exit.At, t.Drain.At)
 				at, own, cut := 0, 0, 0

@@ -39,6 +39,12 @@ func TestStreamsLast(t *testing.T) {
 		{Name: "one cut like an end", Build: streams(160, func(s *timeline.Sample) {
 			s.End, s.Outcome, s.Phase = scene.D+time.Second, timeline.Truncated, timeline.PhaseBody
 		}), Want: spec.Fail},
+		{Name: "one cut between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			streams(160, func(s *timeline.Sample) {
+				s.End, s.Outcome, s.Phase = scene.D-500*time.Millisecond, timeline.Reset, timeline.PhaseBody
+			})(s)
+		}, Want: spec.Fail},
 		{Name: "too few", Build: streams(20, nil), Want: spec.Inconclusive},
 	})
 }

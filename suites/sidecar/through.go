@@ -23,7 +23,8 @@ const before = 5 * time.Second
 // sidecar: what reaches an app past it shows nothing of it. In the suite's own mesh they come through
 // tunnels, and what tunnels there are, the stage looks at many times a second, in the network of the
 // clients' pod (timeline.Sockets). Where its vendor put the sidecar there, the app sees another
-// connection than the client's own (timeline.Sample.Relayed).
+// connection than the client's own (timeline.Sample.Relayed); and what came through it by then and is served
+// past it later is a culprit: it has left, and its redirect with it.
 func ThroughSidecar(check assertions.Check) assertions.Check {
 	return through(check, "it was reached through its sidecar", flow.Direct,
 		func(t assertions.Ending, _, to string) bool { return t.IsAt(to) })
@@ -50,6 +51,9 @@ func through(check assertions.Check, what string, path flow.Path, meant func(t a
 		for t := range tally.Terminations(c) {
 			if c.Beside() != "" {
 				tally.Least(shown, t.Name, relayed(c, t, path))
+				for _, s := range strayed(c, t, path) {
+					tally.Against(s.End, t.Name, s.ID, "%s: %s: served past the sidecar, through which it had come before D", t.Clock(s.End), s.Stream.Kind())
+				}
 				continue
 			}
 			n := 0
@@ -61,9 +65,13 @@ func through(check assertions.Check, what string, path flow.Path, meant func(t a
 			}
 			tally.Least(shown, t.Name, n)
 		}
-		came := tally.Conclude("", "")
+		came := tally.Conclude("", fmt.Sprintf("%s served past the sidecar", assertions.Plural(tally.Culprits(), "request was", "requests were")))
 		out.Evidence = append(out.Evidence, came.Evidence...)
-		if out.Verdict == spec.Pass && came.Verdict != spec.Pass {
+		out.Culprits, out.MoreCulprits = append(out.Culprits, came.Culprits...), out.MoreCulprits+came.MoreCulprits
+		switch {
+		case came.Verdict == spec.Fail && out.Verdict == spec.Fail:
+			out.Actual += "; " + came.Actual
+		case came.Verdict == spec.Fail, came.Verdict != spec.Pass && out.Verdict == spec.Pass:
 			out.Verdict, out.Actual = came.Verdict, came.Actual
 		}
 		return out
@@ -82,6 +90,23 @@ func relayed(c assertions.Case, t assertions.Ending, path flow.Path) int {
 		}
 	}
 	return n
+}
+
+// strayed are the requests of streams that were relayed before D and that are served on their own connection since
+// the ending began, to an instance or its own. Whose answer names nobody shows nothing.
+func strayed(c assertions.Case, t assertions.Ending, path flow.Path) []timeline.Sample {
+	through := map[flow.Stream]bool{}
+	var out []timeline.Sample
+	for _, s := range c.Timeline.Samples { // in the order of their begin
+		switch {
+		case s.Stream.Target() != t.UID || s.Stream.Flow().Path != path || s.Failed() || s.Server == "":
+		case s.Relayed && s.End <= t.Drain.At:
+			through[s.Stream] = true
+		case !s.Relayed && s.End >= t.Earliest() && through[s.Stream]:
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // tunnelTo is the IP whose tunnels a look was at, if it was at some.

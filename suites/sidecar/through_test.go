@@ -86,6 +86,14 @@ func TestThroughAVendorsSidecar(t *testing.T) {
 				{Name: "the other way", Build: row(other, scene.UID, true, scene.D-before, scene.D), Want: spec.Inconclusive},
 				{Name: "long before", Build: row(path, scene.UID, true, scene.D-2*before, scene.D-before-time.Second), Want: spec.Inconclusive},
 				{Name: "only behind D", Build: row(path, scene.UID, true, scene.D+1, scene.Exit), Want: spec.Inconclusive},
+				{Name: "past it, when it has left with its redirect", Build: func(s scene.Scene) {
+					row(path, scene.UID, true, scene.D-before, scene.D+time.Second)(s)
+					asked(s, path, scene.UID, false, scene.D+time.Second, scene.Exit)
+				}, Want: spec.Fail},
+				{Name: "the other way past it", Build: func(s scene.Scene) {
+					row(path, scene.UID, true, scene.D-before, scene.D+time.Second)(s)
+					asked(s, other, scene.UID, false, scene.D-before, scene.Exit)
+				}, Want: spec.Pass},
 				{Name: "a tunnel", Build: func(s scene.Scene) {
 					vendors(s)
 					s.Event(0, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.2.3"})

@@ -131,9 +131,10 @@ func zeroOf(c assertions.Case, t assertions.Ending) zeroCase {
 	return nothing
 }
 
-// livesAtD says whether a request that lasts is in hand at D.
+// livesAtD says whether a request that lasts is in hand at D, or was cut between the deletion and D.
 func livesAtD(s timeline.Sample, t assertions.Ending) bool {
-	return s.Stream.Flow().Takes > 0 && s.Start < t.Drain.At-t.Drain.Err && s.End > t.Drain.At+t.Drain.Err
+	cut := s.Failed() && s.End > t.Earliest()
+	return s.Stream.Flow().Takes > 0 && s.Start < t.Drain.At-t.Drain.Err && (s.End > t.Drain.At+t.Drain.Err || cut)
 }
 
 // leavesEarly judges a sidecar that has nothing in hand, and says how long after D it was gone.

@@ -100,6 +100,14 @@ func TestTruthfulZero(t *testing.T) {
 				x.Outcome, x.Phase = timeline.Reset, timeline.PhaseBody
 			}
 		}), Want: spec.Fail},
+		{Name: "what is in hand is cut between the deletion and D", Build: func(s scene.Scene) {
+			s.Event(scene.D-time.Second, timeline.PodDeletion, zeroed[1], map[string]string{"grace": "15"})
+			zeroScene(soon, func(uid string, x *timeline.Sample) {
+				if at := scene.D - 500*time.Millisecond; uid == zeroed[1] && x.Stream.Flow().Path == flow.Outbound && x.Start < at && x.End > at {
+					x.End, x.Outcome, x.Phase = at, timeline.Reset, timeline.PhaseBody
+				}
+			})(s)
+		}, Want: spec.Fail},
 		{Name: "its process is gone while its app is asked", Build: func(s scene.Scene) {
 			zeroScene(soon, nil)(s)
 			s.Event(soon, timeline.ProcExit, zeroed[2], map[string]string{"container": "proxy"})
