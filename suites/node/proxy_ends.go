@@ -10,6 +10,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -31,13 +32,13 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "Each update of the mesh replaces every node's proxy, and each of them carries the connections of all apps on its node, none of which ends for it. What the old one cuts, or what nobody accepts for a moment, every app on the node sees at once.",
 	Causes: "The old proxy exits at SIGTERM, or ends its tunnels before what runs in them has ended. It stops accepting before the new one does. The new one listens before it knows where to send what it accepts.",
-	Fix:    "Start the new proxy beside the old one, and have it be ready only when it serves all workloads of the node; then tell the old one to go. That accepts no more once the other does, sends GOAWAY on its tunnels, and lets what runs end by itself, up to a deadline.",
+	Fix:    "Start the new proxy beside the old one, and have it be ready only when it serves all workloads of the node; then tell the old one to go. That accepts no more once the other does, sends GOAWAY on its tunnels, lets what runs end by itself, up to a deadline, and ends each tunnel with the last of that.",
 
 	Topology:   behaviour.Staying,
 	Disrupt:    behaviour.ReplaceProxies,
 	Traffic:    through,
-	Checks:     []assertions.Check{NoneFailsMeanwhile(), TunnelsAreTold()},
-	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm},
+	Checks:     []assertions.Check{NoneFailsMeanwhile(), TunnelsAreTold(), OfReplaced(tunnel.EndsWithTheLast())},
+	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm, nodeproxy.TakesInVain, datapath.TunnelsOutstay},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -159,7 +160,7 @@ func NoneFailsMeanwhile() assertions.Check {
 			tally.Span(from, to)
 			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
 			for _, s := range c.Timeline.Samples {
-				if s.End < from || s.Start > to || turnedAway(s) {
+				if s.End < from || s.Start > to || turnedAway(s) && !tooLate(all, s) {
 					continue
 				}
 				total++
@@ -228,6 +229,12 @@ const (
 // to go before it had a stream there, and whoever opens tunnels opens another.
 func turnedAway(s timeline.Sample) bool {
 	return s.Stream.Flow().Protocol.Tunnels() && (s.Outcome == timeline.GoAway || s.Outcome == timeline.RefusedStream)
+}
+
+// tooLate says whether a request had a tunnel of its own, which was opened when who was told to go takes none any more.
+func tooLate(all []replaced, s timeline.Sample) bool {
+	return s.Stream.Flow().Conns == flow.New &&
+		!slices.ContainsFunc(all, func(r replaced) bool { return s.End >= r.since && s.Start < r.told+takenUntil })
 }
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a
