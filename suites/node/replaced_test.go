@@ -91,7 +91,7 @@ func TestRacingStreamsOfReplaced(t *testing.T) {
 			x.Outcome, x.Phase, x.First = by, timeline.PhaseFirstByte, 0
 		}
 	}
-	const crosses, long = 10 * time.Millisecond, time.Second
+	const crosses, long = 10 * time.Millisecond, 2 * time.Second
 	judgeReplaced(t, assertions.RacingStreams(), []scene.Row{
 		{Name: "served", Build: with(crosses, nil), Want: spec.Pass},
 		{Name: "stranded", Build: with(crosses, func(s scene.Scene, x *timeline.Sample) {

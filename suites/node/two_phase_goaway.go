@@ -40,6 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 60 * time.Millisecond,
 })
 
-// racing are connections over a path with a delay, in tunnels that many share: three are on their way to each of four
-// instances when its proxy says GOAWAY.
-var racing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 75}
+// racing are connections over a long path, in tunnels that many share: so few of them each second that the nodes' ports can be
+// knocked at beside them, and six are on their way to each of four instances when its proxy says GOAWAY.
+var racing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: 5 * behaviour.RaceDelay}, Rate: 30}
