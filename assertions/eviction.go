@@ -15,7 +15,7 @@ import (
 type Eviction struct {
 	What, Holder string
 	// Gone is the instant from which on it may be had for Within, called in words and as on a clock.
-	Gone         func(Ending) Instant
+	Gone         func(Case, Ending) Instant
 	After, Clock string
 	Within       time.Duration
 	// Stood is the floor of what there was at D, and Looks that of the looks when the time is over.
@@ -36,7 +36,7 @@ func (v Eviction) Check() Check {
 			var longest time.Duration
 			all := c.Timeline.EventsOf(timeline.Sockets, "")
 			for t := range tally.Terminations(c) {
-				gone := v.Gone(t)
+				gone := v.Gone(c, t)
 				if !gone.Known() {
 					tally.Doubt("%s: nobody saw %s", t.Name, v.Clock)
 					continue

@@ -37,79 +37,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Tunnelled, GatewaysToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    []load.Profile{streaming},
-	Checks:     []assertions.Check{assertions.BelowLastCompletes(), EndsWithTheLast(), KeepsInHand()},
+	Checks:     []assertions.Check{assertions.BelowLastCompletes(), tunnel.EndsWithTheLast(), KeepsInHand()},
 	BrokenBy:   []spec.Fault{datapath.GoAwayCutsInner, datapath.TunnelsOutstay, sidecar.CutsInHand},
 	Resolution: 60 * time.Millisecond,
 })
-
-// endsWithin is how long a tunnel may stand with nothing in it, behind its GOAWAY: a peer's
-// last frames, and a wait for the answer to a PING, take less.
-const endsWithin = 2 * time.Second
-
-// namesWithin is how long after its first GOAWAY a server may take to name the tunnel's last stream,
-// as h2.goaway-final has it: before that the peer may open connections, and none is known to be the
-// last.
-const namesWithin = 10 * time.Second
-
-// EndsWithTheLast judges when tunnels end that were told to go while connections were open in them:
-// not before the last of these, and soon after that is known to be the last.
-func EndsWithTheLast() assertions.Check {
-	ended := assertions.ConnectionsPerTermination("tunnels that got a GOAWAY with a connection open in them, and that the server ended")
-	return assertions.Check{
-		Name:     "the end of tunnels that got a GOAWAY with a connection open in them",
-		Expected: fmt.Sprintf("the server ends each behind the last connection in it, and %s after that, and after the GOAWAY that names the last stream, at most", endsWithin),
-		Floors:   []assertions.Floor{ended},
-		Judge: func(c assertions.Case) spec.Finding {
-			var tally assertions.Tally
-			all := 0
-			var slowest time.Duration
-			for t := range tally.Terminations(c) {
-				tally.SpanDrain(c, t)
-				n := 0
-				for _, k := range tunnel.To(c, t) {
-					told, ok := k.GoAway()
-					if !ok || told < t.Drain.At-t.Drain.Err || k.Stream.Flow().Conns == flow.New { // which the client ends itself
-						continue
-					}
-					var last time.Duration // end of what was open then
-					open, id := 0, ""
-					for _, s := range k.Samples {
-						if s.Start < told && s.End > told && !s.Failed() {
-							open++
-						}
-						if s.End > last {
-							last, id = s.End, s.ID
-						}
-					}
-					end, over := k.End()
-					known := max(last, k.Named(told+namesWithin))
-					limit := known + endsWithin
-					switch {
-					case open == 0:
-						continue
-					case over && end < last:
-						// What that cut is its requests' to tell, and the other check's.
-						n++
-					case over && end <= limit:
-						n++
-						slowest = max(slowest, end-known)
-					case !over && k.Left() < limit:
-						continue // the client did not wait for it
-					// Without a tail the recording was stopped, and nobody saw how long it would have stood.
-					case over || c.Tail > limit:
-						n++
-						tally.Late(c, limit, t.Name, id, "%s: %s still stood, %s after the last connection in it had ended and was known to be the last", t.Clock(limit), k, endsWithin)
-					}
-				}
-				all += n
-				tally.Least(ended, t.Name, n)
-			}
-			return tally.Conclude(
-				fmt.Sprintf("all %d tunnels that got a GOAWAY with a connection open in them ended within %s of the last one", all, slowest.Round(time.Millisecond)),
-				fmt.Sprintf("%d of %s outstayed the last connection in them", tally.Culprits(), assertions.Plural(all, "tunnel", "tunnels")))
-		},
-	}
-}
 
 // KeepsInHand judges the connections that last and were in hand when an instance began to end, whether
 // their tunnel gets a GOAWAY or not: the server may say one much later, when none of them is left, or never.

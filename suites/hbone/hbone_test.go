@@ -69,18 +69,18 @@ func TestEndsWithTheLast(t *testing.T) {
 	}
 	const (
 		soon = 20 * time.Millisecond
-		late = endsWithin + time.Millisecond
+		late = tunnel.EndsWithin + time.Millisecond
 		then = told + 500*time.Millisecond // the GOAWAY that names the last
 		long = last + 2*time.Second        // another
 	)
-	judge(t, EndsWithTheLast(), []scene.Row{
+	judge(t, tunnel.EndsWithTheLast(), []scene.Row{
 		{Name: "with the last", Build: many(told, then, last+soon, timeline.FrameCloseNotify), Want: spec.Pass},
 		{Name: "by a reset", Build: many(told, then, last+soon, timeline.FrameRST), Want: spec.Pass},
 		{Name: "long after the last", Build: many(told, then, last+late, timeline.FrameFIN), Want: spec.Fail},
 		{Name: "when it is known to be the last", Build: many(told, long, long+soon, timeline.FrameFIN), Want: spec.Pass},
 		{Name: "long after it is known to be the last", Build: many(told, long, long+late, timeline.FrameFIN), Want: spec.Fail},
 		{Name: "never named, and ended", Build: many(told, 0, last+soon, timeline.FrameFIN), Want: spec.Pass},
-		{Name: "never named, and never ended", Build: many(told, 0, told+namesWithin+late, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "never named, and never ended", Build: many(told, 0, told+tunnel.NamesWithin+late, timeline.FrameFIN), Want: spec.Fail},
 		{Name: "never", Build: many(told, then, 0, ""), Want: spec.Fail},
 		{Name: "never, as far as it was recorded", Build: func(s scene.Scene) {
 			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == assertions.MarkTail })

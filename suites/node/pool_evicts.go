@@ -45,7 +45,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 func EvictsTunnels() assertions.Check {
 	return assertions.Eviction{
 		What: "tunnels to a workload", Holder: "the source's proxy", After: "its interface has gone", Clock: "T_net", Within: time.Second,
-		Gone: func(t assertions.Ending) assertions.Instant { return t.Net },
+		Gone: func(_ assertions.Case, t assertions.Ending) assertions.Instant { return t.Net },
 		Stood: assertions.Floor{Per: "termination", Name: "tunnels to the workload at its D", N: 1,
 			Reason: "one tunnel carries all connections to a workload",
 		},

@@ -60,7 +60,7 @@ const evictWithin = time.Second
 func Evicts(own ...assertions.Floor) assertions.Check {
 	return assertions.Eviction{
 		What: "sockets to an instance", Holder: "the gateway", After: "its exit", Clock: "exit", Within: evictWithin,
-		Gone: func(t assertions.Ending) assertions.Instant { return t.Exit },
+		Gone: func(_ assertions.Case, t assertions.Ending) assertions.Instant { return t.Exit },
 		Stood: assertions.Floor{Per: "termination", Name: "sockets to the instance at its D", N: 1,
 			Reason: "a proxy may have all its requests on one connection to each backend",
 		}.OrOwn(own),
