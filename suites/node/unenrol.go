@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know whether a stream has been partially processed or not.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "Who takes a label away means the app no harm. The app gets no signal, so nothing of its own begins a drain; all that passes through the proxy is cut if the proxy lets go, and peers that have not heard yet are refused at its port. The rules that brought connections to the proxy are also those that carry the ones which stand.",
 	Causes: "To the proxy a workload that leaves is one that has ended: it is removed, and drained for no longer than that takes. The redirect is removed in one piece, with the rules that carry what stands. The port for tunnels closes when discovery has been told, and not when everybody has heard.",
