@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lastcall-dev/lastcall/fixtures"
-	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/cluster"
 	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // lacks says what keeps the stage from carrying a behaviour, as far as that is known
@@ -60,12 +59,12 @@ func (c Config) carried(selected []behaviour.Behaviour) ([]behaviour.Behaviour, 
 
 // unbroken says why a fault would be switched on nowhere: a run that passes with it
 // would have shown nothing; "" where something has it.
-func (c Config) unbroken(f spec.Fault) string {
+func (c Config) unbroken(f spec.Fault, selected []behaviour.Behaviour) string {
 	of := behaviour.ComponentOf(f)
 	part, ours := system.RoleOf(of) // the reference that it breaks
 	network := behaviour.OfCluster(f)
 	switch {
-	case c.Stage == StageHost && (network || part.Controls && !behaviour.HandedOver(f) || fixtures.Has(disrupt.Faults(), f) && f != disrupt.KillMisses):
+	case c.Stage == StageHost && (!host.Has(f) || part.Controls && !behaviour.HandedOver(f)):
 		return "it breaks what only a cluster has: use stage kind"
 	case c.Stage != StageHost && behaviour.OfBench(f):
 		return "nothing but a node's wire shows it, which is seen on the bench: use stage host"
@@ -76,7 +75,52 @@ func (c Config) unbroken(f spec.Fault) string {
 	case c.Stage == StageCluster && ours && part.Role != system.App:
 		return fmt.Sprintf("it breaks the reference %s, which is not put up there: use stage kind, or stage host", part.Name)
 	}
-	return ""
+	carried, err := c.carried(selected)
+	if err != nil || len(carried) == 0 || c.has(f, carried) {
+		return "" // what is carried nowhere is told elsewhere
+	}
+	does := "leave the system out, or the fault"
+	if adds := c.adds(f, part, selected); len(adds) > 0 {
+		does = "add " + strings.Join(adds, ", or ")
+	}
+	return fmt.Sprintf("nothing that is selected has it, a fault of the component %s, and what passes then shows nothing: %s", of, does)
+}
+
+// has says whether something has a fault in the recordings of some behaviours.
+func (c Config) has(f spec.Fault, all []behaviour.Behaviour) bool {
+	stack, err := behaviour.NewStack(c.System)
+	if err != nil {
+		panic(err) // the references are a part of this program
+	}
+	return slices.ContainsFunc(all, func(b behaviour.Behaviour) bool { return c.elsewhere(b).Why == "" && stack.Has(b, f) })
+}
+
+// adds are what would have something of a run have a fault that is one of a part: a behaviour which it breaks, or the
+// reference that the part makes, where the run is of no system.
+func (c Config) adds(f spec.Fault, part system.RoleRow, selected []behaviour.Behaviour) []string {
+	var out []string
+	all := behaviour.Catalogue()
+	if at := slices.IndexFunc(all, func(b behaviour.Behaviour) bool {
+		return slices.Contains(b.BrokenBy, f) && c.lacks(b) == "" && c.has(f, []behaviour.Behaviour{b})
+	}); at >= 0 {
+		out = append(out, "--behaviours "+all[at].ID)
+	}
+	if len(c.tested()) > 0 || part.Reference == "" {
+		return out
+	}
+	reference, err := systems.Reference(part.Role)
+	if err != nil {
+		panic(err) // it is a part of this program
+	}
+	c.System = reference
+	here := c.Stage == StageHost && reference.Host != nil || c.Stage == StageKind && reference.Cluster != nil
+	if here && slices.ContainsFunc(selected, func(b behaviour.Behaviour) bool {
+		_, skip := behaviour.Fit(b, reference)
+		return skip.Why == "" && c.lacks(b) == ""
+	}) {
+		out = append(out, "--system systems/"+part.Reference)
+	}
+	return out
 }
 
 // pressed says whether what is tested takes the closed-loop load: it is of HTTP/1.1, and speaks the

@@ -19,6 +19,10 @@ func TestRefusedAsNobodyCarriesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	beside, err := systems.Reference(system.Sidecar)
+	if err != nil {
+		t.Fatal(err)
+	}
 	theirs := *gate
 	theirs.Host = &system.Host{Command: []string{"proxy"}}
 	for name, c := range map[string]struct {
@@ -42,6 +46,26 @@ func TestRefusedAsNobodyCarriesIt(t *testing.T) {
 		"a disrupter's fault on a host":     {Config{Stage: StageHost, Fault: "rushes-rollout"}, "what only a cluster has"},
 		"the disrupter's that a host knows": {Config{Stage: StageHost, Fault: "kill-misses"}, ""},
 		"the recorder's":                    {Config{Stage: StageHost, Fault: "deaf-clients"}, ""},
+		"a sidecar's, and none is there": {
+			Config{Stage: StageHost, Fault: "refuses-at-sigterm", Behaviours: []string{"pod.accept-after-sigterm"}},
+			"nothing that is selected has it, a fault of the component sidecar, and what passes then shows nothing: add --behaviours hbone.new-inner-during-drain, or --system systems/reference-sidecar.yaml",
+		},
+		"the same with sidecars":             {Config{Stage: StageHost, Fault: "refuses-at-sigterm", Behaviours: []string{"pod.accept-after-sigterm"}, System: beside}, ""},
+		"the same beside one about sidecars": {Config{Stage: StageHost, Fault: "refuses-at-sigterm", Behaviours: []string{"pod.accept-after-sigterm", "sidecar.accepts-while-app-serves"}}, ""},
+		"a sidecar's of a gateway's rule":    {Config{Stage: StageHost, Fault: "half-close-ends-both", Behaviours: []string{"tcp.half-close"}}, "shows nothing: add --system systems/reference-sidecar.yaml"},
+		"a node proxy's beside sidecars":     {Config{Stage: StageKind, Fault: "cuts-at-sigterm", Behaviours: []string{"sidecar.rollout-streams"}}, "add --behaviours node.proxy-ends"},
+		"a data path's of node proxies":      {Config{Stage: StageHost, Fault: "keeps-dead-tunnels", Behaviours: []string{"node.pool-evicts"}}, ""},
+		"a gateway's, and none is there":     {Config{Stage: StageHost, Fault: "no-goaway", Behaviours: []string{"pod.inflight-completes"}}, "add --behaviours h2.goaway, or --system systems/reference-gateway.yaml"},
+		"an app's, of which nothing ends":    {Config{Stage: StageHost, Fault: "close-listener", Behaviours: []string{"h2.goaway"}}, "add --behaviours pod.accept-after-sigterm, or --system systems/reference.yaml"},
+		"the same in a cluster":              {Config{Stage: StageKind, Fault: "close-listener", Behaviours: []string{"h2.goaway"}}, "shows nothing: add --behaviours pod.accept-after-sigterm"},
+		"an app's behind a gateway":          {Config{Stage: StageKind, Fault: "exit-on-sigterm", Behaviours: []string{"pool.evicts"}}, ""},
+		"a cluster's around a gateway":       {Config{Stage: StageKind, Fault: "slices-keep-gone", Behaviours: []string{"h2.goaway"}}, "shows nothing: add --behaviours pod.grace-exhausted"},
+		"a controller's that is handed over": {Config{Stage: StageHost, Fault: "forgets-removals", Behaviours: []string{"controller.discovery-resume"}}, ""},
+		"the same, and none is":              {Config{Stage: StageHost, Fault: "forgets-removals", Behaviours: []string{"pod.accept-after-sigterm"}, System: beside}, "shows nothing: add --behaviours controller.discovery-resume"},
+		"the same in a cluster with sidecars": {
+			Config{Stage: StageKind, Fault: "forgets-removals", Behaviours: []string{"pod.accept-after-sigterm"}, System: beside},
+			"shows nothing: leave the system out, or the fault",
+		},
 	} {
 		c.cfg.Out = t.TempDir()
 		_, _, err := c.cfg.withDefaults().validate()

@@ -263,8 +263,10 @@ func (c Config) validate() ([]behaviour.Behaviour, spec.Fault, error) {
 	if err != nil {
 		bugs = append(bugs, err)
 	}
-	if why := c.unbroken(fault); fault != "" && why != "" {
-		bugs = append(bugs, fmt.Errorf("fault %s on stage %s: %s", fault, c.Stage, why))
+	if fault != "" {
+		if why := c.unbroken(fault, selected); why != "" {
+			bugs = append(bugs, fmt.Errorf("fault %s on stage %s: %s", fault, c.Stage, why))
+		}
 	}
 	if err := errors.Join(bugs...); err != nil {
 		return nil, "", &UsageError{err}
@@ -280,6 +282,13 @@ type Opener func(ctx context.Context, cfg Config) (behaviour.Stage, error)
 // error means that there is no report.
 func Execute(ctx context.Context, cfg Config) (*v1alpha1.ConformanceReport, error) {
 	return execute(ctx, &quietT{}, cfg, OpenStage, true)
+}
+
+// Check says what is wrong with a run, before anything is started: what Execute refuses, or ExecuteEach where several
+// systems are tested.
+func Check(cfg Config, tested ...*system.System) error {
+	_, err := subjects(cfg, tested)
+	return err
 }
 
 // Run is the entry of a vendor's test: one spec for each behaviour, judged as

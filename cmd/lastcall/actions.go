@@ -27,9 +27,22 @@ func actions() cli.Actions {
 }
 
 func execute(ctx context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceReport, error) {
+	cfg, err := config(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Systems) > 1 {
+		return suites.ExecuteEach(ctx, cfg, r.Systems)
+	}
+	report, err := suites.Execute(ctx, cfg)
+	return []*v1alpha1.ConformanceReport{report}, err
+}
+
+// config is the run that a command line asks for; where it tests several systems, it has none of them.
+func config(r cli.RunRequest) (suites.Config, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("this executable, which is its own agent: %w", err)
+		return suites.Config{}, fmt.Errorf("this executable, which is its own agent: %w", err)
 	}
 	cfg := suites.Config{
 		Agent: []string{self, system.AgentCommand}, Mesh: []string{self, system.MeshCommand}, Plugin: self,
@@ -42,14 +55,10 @@ func execute(ctx context.Context, r cli.RunRequest) ([]*v1alpha1.ConformanceRepo
 		Progress: r.Progress,
 		Say:      func(format string, args ...any) { r.Say(fmt.Sprintf(format, args...)) },
 	}
-	if len(r.Systems) > 1 {
-		return suites.ExecuteEach(ctx, cfg, r.Systems)
-	}
 	if len(r.Systems) == 1 {
 		cfg.System = r.Systems[0]
 	}
-	report, err := suites.Execute(ctx, cfg)
-	return []*v1alpha1.ConformanceReport{report}, err
+	return cfg, nil
 }
 
 func cleanup(ctx context.Context) ([]string, error) {

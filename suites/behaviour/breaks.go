@@ -14,21 +14,30 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// Breaks are those of a behaviour's faults that what it is put to can have. A reference that was
-// asked for has its own; elsewhere those of a mesh are the mesh's, and not of an app without one.
+// Breaks are those of a behaviour's faults that what it is put to can have.
 func (s Stack) Breaks(b Behaviour) []spec.Fault {
-	sub := s.Subject(b.Topology)
-	return slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool {
-		of := ComponentOf(f)
-		row, ours := system.RoleOf(of)
-		if row.Controls && b.Disrupt.Kind == disrupt.HandOver {
-			return sub.Named && !sub.Reference()
-		}
-		if sub.Named {
-			return (ours || OfCluster(f)) && !sub.Made(of)
-		}
-		return ours && (row.Meshed || row.Controls) && !b.Topology.row().Made(of)
-	})
+	return slices.DeleteFunc(slices.Clone(b.BrokenBy), func(f spec.Fault) bool { return !s.Has(b, f) })
+}
+
+// Has says whether what a behaviour is put to has a fault, on a stage that knows it. A reference has those of what it is
+// made of. The app's are had by the reference app behind a gateway too, where that is what ends; what a cluster has around
+// an app is there for the reference app alone; and who records and disturbs is there for everybody.
+func (s Stack) Has(b Behaviour, f spec.Fault) bool {
+	sub, of := s.Subject(b.Topology), ComponentOf(f)
+	row, ours := system.RoleOf(of)
+	switch {
+	case row.Controls && b.Disrupt.Kind == disrupt.HandOver:
+		return !sub.Named || sub.Reference()
+	case sub.Made(of):
+		return true
+	case !ours && !OfCluster(f):
+		return true
+	case sub.Named:
+		return false
+	case OfCluster(f):
+		return sub.OwnApp()
+	}
+	return row.Role == system.App && b.Topology.Behind
 }
 
 // OfCluster says whether a fault is one of what a cluster alone has around an app: of who writes its

@@ -55,8 +55,8 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 
 // hostOnly is what no cluster has, and why.
 var hostOnly = map[spec.Feature]string{
-	spec.RuntimeCalls: "it is about single calls of a CNI plugin, which the nodes' container runtime keeps to itself: use --stage host",
-	spec.Knocks:       "its connections come a millisecond apart, some of them from within a pod's network, which this version does on the host only: use --stage host",
+	spec.Bench:  "it looks into the networks of pods, or its clients are outside of the mesh and dial pods themselves, which this version does on the host only: use --stage host",
+	spec.Knocks: "its connections come a millisecond apart, some of them from within a pod's network, which this version does on the host only: use --stage host",
 }
 
 // lackOfRole says why what is under test can't be put to a behaviour in a cluster.

@@ -18,7 +18,7 @@ import (
 
 // What the behaviours share that are judged by single calls of the plugin: they have one recording.
 var (
-	needs = []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls}
+	needs = []spec.Feature{spec.Services, spec.HBONE, spec.Bench}
 	// meanwhile is what passes through the mesh beside the calls, on other nodes.
 	meanwhile = []load.Profile{{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10}}
 )

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Section: "design", Quote: "A new pod with the same IP never gets the old tunnel's bytes.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "A node gives the address of a pod that is gone to the next one, of anybody's, often within seconds, and for as long as discovery has not said so everywhere its peers send there what was for the old one. Only the certificates of both sides can tell: that is what they were brought in for. Who doesn't look hands one workload's requests, with all that is secret in them, to another.",
 	Causes: "A source that keeps its tunnels by the address alone, or takes whoever of the mesh answers there. A node proxy that keeps names or certificates by the address, and shows the old pod's for the new one: then the source can't know.",

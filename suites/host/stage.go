@@ -201,7 +201,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 			return b, behaviour.Because(spec.Uncarried, fmt.Sprintf("it is about a %s, whose pods are network namespaces on this stage, and %v: use --stage kind", row.Name, err))
 		}
 	}
-	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), func(f spec.Fault) bool { return !s.has(f) })
+	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), func(f spec.Fault) bool { return !Has(f) })
 	if sys.Named {
 		// Who is of another role need not hear of features.
 		if skip := behaviour.OfAnotherRole(b, sys.System); skip.Why != "" {
@@ -210,7 +210,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	}
 	for _, need := range b.Needs {
 		switch need {
-		case spec.Services, spec.RuntimeCalls, spec.Knocks:
+		case spec.Services, spec.Bench, spec.Knocks:
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {
@@ -333,7 +333,7 @@ func version(ctx context.Context, p system.Process) (string, error) {
 
 // Open brings a scenario's topology up.
 func (s *Stage) Open(ctx context.Context, sc behaviour.Scenario, sink *behaviour.Sink) (behaviour.Ground, error) {
-	if f := sc.Fault; f != "" && !s.has(f) {
+	if f := sc.Fault; f != "" && !Has(f) {
 		return nil, fmt.Errorf("the fault %s is one of a cluster's: this stage has no such component", f)
 	}
 	g := &ground{stage: s, scenario: sc, sink: sink, subject: s.stack.Subject(sc.Topology)}
@@ -361,8 +361,8 @@ func (s *Stage) meshBench(ctx context.Context) (*meshBench, error) {
 // meshLogs is the folder for what the mesh's controller writes, among those of the recordings.
 const meshLogs = "mesh"
 
-// has says whether a fault can be switched on here.
-func (s *Stage) has(f spec.Fault) bool {
+// Has says whether a fault can be switched on on a host.
+func Has(f spec.Fault) bool {
 	if fixtures.Has(disrupt.Faults(), f) {
 		return f == disrupt.KillMisses // the one that its own disrupter has
 	}

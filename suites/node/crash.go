@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Correspondingly, a proxy MUST send a TCP segment with the RST bit set if it detects an error with the stream or the HTTP/2 connection.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "Nobody hands over who is killed: for memory, by a bug, or by a node's operator. All apps of the node lose their connections at that instant, and can make none before the next proxy serves them. What counts then is that each loss shows at once, so that clients go elsewhere, and that it is over when the proxy says so: whoever waits for its readiness goes by that.",
 	Causes: "A proxy that is ready when its process is, or when it knows the mesh, and learns later whom it serves. One that serves the workloads that begin, and not those that were there. A peer that makes of the end of a tunnel the end of an app's connection: a FIN, as if it had been all.",

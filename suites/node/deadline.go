@@ -29,7 +29,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "Correspondingly, a proxy MUST send a TCP segment with the RST bit set if it detects an error with the stream or the HTTP/2 connection.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.TCP, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.TCP, spec.Bench},
 
 	Why:    "Some connections never end by themselves: a watch, a subscription, a pool. When the grace period of a node proxy is over, SIGKILL ends them all, and the kernel closes what the proxy had open as if it were whole: nothing is told in the tunnels, and half a file looks like all of it.",
 	Causes: "The proxy waits for its connections without a bound, or with one that does not know the grace period. It takes a margin from the grace period, and where that is shorter than the margin the difference is a huge number, or none. It ends what it cuts by a FIN, or by END_STREAM.",

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Quote: "A pod that starts while the proxy is down stalls, then works; it never runs unproxied.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "Pods are placed on a node whether its proxy runs or not: a node that was just made, or whose proxy was killed, is where they come first. What such a pod's app sends out before anybody carries it goes out in plain text, past all that the mesh promises, and its peers see somebody without an identity. Nobody is told: all requests are served.",
 	Causes: "A plugin or an agent that takes a proxy which does not answer for a mesh that is not there, and lets the pod begin. Rules that are written when the proxy has taken the pod, and an ADD that does not wait for that.",

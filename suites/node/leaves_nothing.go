@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Quote: "After a workload is gone no socket, listener or thread of it stays in the node proxy, whatever state its connections were in.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "A socket keeps its network namespace alive, and a node sees thousands of workloads in a proxy's life. What each of them leaves behind, a listener or a connection on which nothing ever came, is memory and descriptors of the proxy until it is restarted.",
 	Causes: "The proxy waits for the end of a connection on which nothing comes, or of a handshake that nobody goes on with. It closes what it knows of, and not what it was about to accept.",

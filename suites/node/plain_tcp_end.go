@@ -23,7 +23,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Quote: "A peer without HBONE sees FIN or RST when the workload's interface goes, and does not hang.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.HTTP1, spec.TCP, spec.WebSocket, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.HTTP1, spec.TCP, spec.WebSocket, spec.Bench},
 
 	Why:    "Not everybody who calls a workload is in the mesh: a monitoring system, an ingress, a database's replica. What they have open to it ends in the node's proxy, which stays when the workload has gone. A client that hears neither FIN nor RST before the interface goes has a connection to nobody: it waits for an answer until a timeout of its own, and where it has none, for ever.",
 	Causes: "An app that was killed at the end of its grace period leaves connections open, which its kernel ends in the proxy, and not at the client. The proxy hands that on late, or drops its half of the connection together with the workload's network, from where nothing goes out any more.",

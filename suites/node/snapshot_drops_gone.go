@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Doc: "project", Section: "after seed 1", Quote: "A pod that was deleted while the node proxy was away is dropped when the proxy is back: no listener, no name, no pending acknowledgement.",
 	}},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.RuntimeCalls},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "The word of a pod's end is said once, by its runtime, to who is there. Whoever was away hears of it never again: what is kept for such a pod, its network, its listeners, its certificate that is renewed again and again, is kept until the node goes. An agent that waits for somebody to acknowledge it holds up all that comes behind; a removal that waits for who is away holds up the pod.",
 	Causes: "An agent that keeps a pod until a proxy has acknowledged its end, and names it to the next one. A proxy that goes by what it is told to remove, and not by what a snapshot leaves out. A DEL without a bound.",

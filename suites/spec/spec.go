@@ -87,8 +87,8 @@ const (
 	NodeShutdown Feature = "NodeShutdown"
 	// ControlPlane: the suite may take the control plane away for a moment.
 	ControlPlane Feature = "ControlPlane"
-	// RuntimeCalls: the stage is the container runtime, and knows of each call of a CNI plugin.
-	RuntimeCalls Feature = "RuntimeCalls"
+	// Bench: the stage makes the nodes and the pods itself, is their container runtime, and sees into their networks.
+	Bench Feature = "Bench"
 	// Knocks: the stage knocks at a workload's ports while its node's proxy is replaced, from within its network too.
 	Knocks Feature = "Knocks"
 )

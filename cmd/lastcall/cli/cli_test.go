@@ -248,7 +248,7 @@ func TestList(t *testing.T) {
 func TestExplain(t *testing.T) {
 	for _, b := range behaviour.Catalogue() {
 		got := lastcall(t, spec.Pass, "explain", b.ID)
-		for _, want := range []string{b.Title, b.Why, b.Causes, b.Fix, text.Basis(b.Refs[0]), "The words", "A stream's name is"} {
+		for _, want := range []string{b.Title, b.Why, b.Causes, b.Fix, text.Basis(b.Refs[0]), "The words", "A stream's name is", " Stages: "} {
 			// It is broken into lines.
 			if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), strings.Join(strings.Fields(want), " ")) {
 				t.Errorf("%s: no %q in\n%s", b.ID, want, got.stdout)

@@ -4,12 +4,15 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/host"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -23,13 +26,16 @@ func newExplain() *cobra.Command {
 			if !ok {
 				return unknown(args[0])
 			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), explain(b))
+			references, err := behaviour.NewStack(nil)
+			if err == nil {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), explain(b, references))
+			}
 			return err
 		},
 	}
 }
 
-func explain(b behaviour.Behaviour) string {
+func explain(b behaviour.Behaviour, references behaviour.Stack) string {
 	var s strings.Builder
 	f := func(format string, args ...any) { fmt.Fprintf(&s, format, args...) }
 	f("%s (%s)\n%s\n", b.ID, b.Level, b.Title)
@@ -66,14 +72,10 @@ func explain(b behaviour.Behaviour) string {
 			s.WriteString(text.Wrap("    ", fmt.Sprintf("needs at least %d%s%s", fl.N, of, fl)))
 		}
 	}
-	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n", joined(needed(b.Needs)))
+	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n  Stages: %s\n", joined(needed(b.Needs)), joined(stages(b)))
 	tested := s.String()
 	s.Reset()
 	f("\nSee it fail\n")
-	where := "" // a gateway needs no cluster to be seen failing
-	if b.Topology.Role != "" {
-		where = " --stage host"
-	}
 	for _, name := range b.BrokenBy {
 		does := ""
 		for _, fault := range behaviour.Faults() {
@@ -81,10 +83,23 @@ func explain(b behaviour.Behaviour) string {
 				does = "   (" + fault.Component + ": " + fault.Does + ")"
 			}
 		}
-		f("  lastcall run%s --behaviours %s --fault %s%s\n", where, b.ID, name, does)
+		f("  lastcall run%s --fault %s%s\n", broken(b, name, references), name, does)
 	}
 	// The words come before what can't be read without them.
 	return about + "\nThe words\n" + legend(about+tested, b.Traffic) + tested + s.String()
+}
+
+// broken are the flags of a run in which a behaviour has one of its faults to notice: on a host, where that shows it, so that no
+// cluster is made, and of the reference that has the fault, where the one that the behaviour is put to by default has it not.
+func broken(b behaviour.Behaviour, f spec.Fault, references behaviour.Stack) string {
+	flags := ""
+	if slices.Contains(stages(b), stageHost) && host.Has(f) {
+		flags = " --stage " + stageHost
+	}
+	if row, ours := system.RoleOf(behaviour.ComponentOf(f)); ours && !references.Has(b, f) {
+		flags += " --system systems/" + row.Reference
+	}
+	return flags + " --behaviours " + b.ID
 }
 
 // needed are features as a system's file says that it has them, where that is not the word itself.
