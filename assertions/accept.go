@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -40,12 +41,23 @@ func AcceptsWhileAppDoes() Check {
 	})
 }
 
+// AcceptsAt is AcceptsAfterDrain of one of an instance's servers alone, by its name and the protocol that is spoken
+// to no other: each has a listener of its own.
+func AcceptsAt(server string, spoken flow.Protocol) Check {
+	of := within("P", func(c Case) time.Duration { return c.P })
+	of.server, of.spoken = server, spoken
+	return servesNew(of)
+}
+
 // stretch is for how long from D on new connections are judged: in words, and until when. before: what fails
 // between the deletion and D is lost too.
 type stretch struct {
 	window, broke string
 	before        bool
 	end           func(Case, Ending) time.Duration
+	// server is the one that is judged, by what is spoken to it; "": all of the instance's are.
+	server string
+	spoken flow.Protocol
 }
 
 func within(called string, after func(Case) time.Duration) stretch {
@@ -56,17 +68,18 @@ func within(called string, after func(Case) time.Duration) stretch {
 }
 
 func servesNew(of stretch, own ...Floor) Check {
-	newConns := Floor{Per: "termination", Name: "new connections dialled at the pod " + of.window, N: 50}.OrOwn(own)
+	newConns := Floor{Per: "termination", Name: "new connections dialled at " + cmp.Or(of.server, "the pod") + " " + of.window, N: 50}.OrOwn(own)
 	keptConns := Floor{Per: "termination", Name: "requests on kept connections", N: 0,
 		Reason: "a conformant server says Connection: close from D on, so kept connections can't be had 200 times after it; the behaviour is about new ones",
 	}.OrOwn(own)
 	return Check{
-		Name:     "new connections to the instance itself " + of.window,
-		Expected: "every new connection to the terminating pod " + of.window + " is accepted and its request answered",
+		Name:     "new connections to " + cmp.Or(of.server, "the instance itself") + " " + of.window,
+		Expected: "every new connection to " + cmp.Or(of.server, "the terminating pod") + " " + of.window + " is accepted and its request answered",
 		Likely:   earlyEnd,
 		Floors:   []Floor{newConns, keptConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
+			c = c.spoken(of.spoken)
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				end := of.end(c, t)
@@ -83,7 +96,7 @@ func servesNew(of stretch, own ...Floor) Check {
 			total, lost := ended.sum.all, ended.sum.lost
 			ended.bound(ended.hit, max(ended.sum.sound, lost), lost)
 			return g.conclude(
-				fmt.Sprintf("all %d new connections with a short request, dialled at the instances themselves in the windows of %s, were served", total, ended),
+				fmt.Sprintf("all %d new connections with a short request, dialled at %s in the windows of %s, were served", total, cmp.Or(of.server, "the instances themselves"), ended),
 				fmt.Sprintf("%d of %s failed %s, at %d of %s", lost, plural(total, "new connection", "new connections"), of.broke, ended.hit, ended))
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
@@ -70,6 +71,22 @@ func (c Case) RoleOf(uid string) Role { return c.marks.role(uid) }
 
 // shows says whether the recording has a kind of evidence.
 func (c Case) shows(e Evidence) bool { return !c.Plain || e == Lasting && c.Lasts }
+
+// spoken is the case without the samples of other protocols; "": it is as it was.
+func (c Case) spoken(only flow.Protocol) Case {
+	if only == "" {
+		return c
+	}
+	tl := *c.Timeline
+	tl.Samples = nil
+	for _, s := range c.Timeline.Samples {
+		if s.Stream.Flow().Protocol == only {
+			tl.Samples = append(tl.Samples, s)
+		}
+	}
+	c.Timeline = &tl
+	return c
+}
 
 // NewCase derives what checks need from a recording, and takes the timeline
 // over.

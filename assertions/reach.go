@@ -20,4 +20,7 @@ func onNewConns(s timeline.Sample) bool { return s.Stream.Flow().Conns == flow.N
 func Short(s timeline.Sample) bool { return !slowOp(s) && delay(s) == 0 }
 
 // slowOp says whether the sample's operation takes time by design.
-func slowOp(s timeline.Sample) bool { return s.Stream.Flow().Op != flow.Get && !s.Brief }
+func slowOp(s timeline.Sample) bool {
+	op := s.Stream.Flow().Op
+	return op != flow.Get && op != flow.Discover && !s.Brief
+}

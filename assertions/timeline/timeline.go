@@ -289,7 +289,8 @@ const (
 	// that (Name; none where the call has no pod). Attrs: command (ADD...), version (the list's), took (a Go
 	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
 	// again (true) where it came with neither namespace nor result, noted (before and behind it: what the pod
-	// had, CNINoted). Of an ADD: result (its version). Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
+	// had, CNINoted), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
+	// result (its version). Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
 	// Of STATUS: writable (false), where the plugin can't write its folder.
 	CNICall EventKind = "cni.call"
 	// NetGone: the witness saw the pod's interface go (T_net).

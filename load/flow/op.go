@@ -11,8 +11,8 @@ import (
 // Op is what each request does.
 type Op string
 
-// The operations. All but Lookup, Check, Vacant and Mute carry a request ID that the
-// backend's ledger repeats, and all but Lookup, Check, Vacant, Get and Unary take
+// The operations. All but Lookup, Check, Vacant, Discover and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Vacant, Discover, Get and Unary take
 // Flow.Takes: from first to last body byte where they have a body of pieces.
 const (
 	// Get is a short GET with a small body.
@@ -92,6 +92,10 @@ const (
 	// Vacant asks for a connection to a port where nothing listens. Any answer is ok, RST_STREAM too,
 	// which has no status: what that should be is for who judges. It has no ledger. Protocol is HBONE.
 	Vacant Op = "vacant"
+	// Discover is a call of Envoy's delta discovery in which nothing is asked for. Any answer is ok, whatever
+	// grpc-status it ends with, but UNAVAILABLE: whoever says that the client may not ask, or that there is no such
+	// service, serves. It has no ledger. Protocol is XDS.
+	Discover Op = "discover"
 )
 
 // LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
@@ -122,11 +126,11 @@ type operation struct {
 }
 
 var (
-	overHTTP = protocolsWhere(func(r protocolRow) bool { return r.http > 0 })
+	overHTTP = protocolsWhere(func(r protocolRow) bool { return r.http > 0 && r.port == "" })
 	overH1   = protocolsWhere(func(r protocolRow) bool { return r.http == 1 })
-	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 && !r.tunnels })
+	overH2   = protocolsWhere(func(r protocolRow) bool { return r.http == 2 && !r.tunnels && r.port == "" })
 	// many carry many requests at once.
-	many     = protocolsWhere(func(r protocolRow) bool { return r.http == 2 })
+	many     = protocolsWhere(func(r protocolRow) bool { return r.http == 2 && r.port == "" })
 	anyConns = []Conns{New, Reused, Shared}
 	newConns = []Conns{New}
 	onShared = []Conns{Shared}
@@ -158,6 +162,7 @@ var rows = []row{
 	{Lookup, []Protocol{DNS}, newConns, operation{}, "one address is asked for"},
 	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
 	{Vacant, []Protocol{HBONE}, []Conns{New, Reused}, operation{}, "a connection is asked for to a port where nothing listens"},
+	{Discover, []Protocol{XDS}, newConns, operation{}, "a call of discovery in which nothing is asked for: any answer is one"},
 }
 
 // Ops are all operations.

@@ -25,6 +25,8 @@ const (
 	// HBONE is HTTP/1.1 in a stream of a tunnel, which the client opens itself: CONNECT in HTTP/2, in
 	// mutual TLS.
 	HBONE Protocol = "hbone"
+	// XDS is gRPC in TLS, as a mesh's proxies speak it to their controller: its discovery and its CA.
+	XDS Protocol = "xds"
 )
 
 // protocolRow is all that is known of a protocol.
@@ -35,18 +37,20 @@ type protocolRow struct {
 	secure   bool           // the client speaks it in TLS
 	tunnels  bool           // each of its streams is a CONNECT, in which HTTP/1.1 is spoken
 	means    string         // in words
+	port     string         // the name of a system's port that it is spoken at; "": that of its first feature
 }
 
 // protocolRows are all protocols, those first that are spoken to a system.
 var protocolRows = []protocolRow{
-	{HTTP1, []spec.Feature{spec.HTTP1}, 1, false, false, "HTTP/1.1"},
-	{H2C, []spec.Feature{spec.H2C}, 2, false, false, "HTTP/2 in plaintext"},
-	{TLS1, []spec.Feature{spec.TLS}, 1, true, false, "HTTP/1.1 in TLS"},
-	{H2, []spec.Feature{spec.TLS, spec.HTTP2}, 2, true, false, "HTTP/2 in TLS"},
-	{BackendTLS, []spec.Feature{spec.BackendTLS}, 1, false, false, "HTTP/1.1 that is passed on to the backends in TLS"},
-	{HBONE, []spec.Feature{spec.HBONE}, 2, true, true, "HTTP/1.1 in tunnels of the client's own"},
-	{TCP, []spec.Feature{spec.TCP}, 0, false, false, "an opaque stream"},
-	{DNS, nil, 0, false, false, "DNS over UDP"},
+	{HTTP1, []spec.Feature{spec.HTTP1}, 1, false, false, "HTTP/1.1", ""},
+	{H2C, []spec.Feature{spec.H2C}, 2, false, false, "HTTP/2 in plaintext", ""},
+	{TLS1, []spec.Feature{spec.TLS}, 1, true, false, "HTTP/1.1 in TLS", ""},
+	{H2, []spec.Feature{spec.TLS, spec.HTTP2}, 2, true, false, "HTTP/2 in TLS", ""},
+	{BackendTLS, []spec.Feature{spec.BackendTLS}, 1, false, false, "HTTP/1.1 that is passed on to the backends in TLS", ""},
+	{HBONE, []spec.Feature{spec.HBONE}, 2, true, true, "HTTP/1.1 in tunnels of the client's own", ""},
+	{XDS, []spec.Feature{spec.TLS}, 2, true, false, "gRPC in TLS, as a mesh's proxies speak it to their controller", "grpc"},
+	{TCP, []spec.Feature{spec.TCP}, 0, false, false, "an opaque stream", ""},
+	{DNS, nil, 0, false, false, "DNS over UDP", ""},
 }
 
 // Protocols are all protocols.
@@ -85,6 +89,9 @@ func (p Protocol) Secure() bool { return p.row().secure }
 // Tunnels says whether it is spoken in tunnels: a connection is one, and each request has a CONNECT,
 // and a connection to the app, of its own in it.
 func (p Protocol) Tunnels() bool { return p.row().tunnels }
+
+// Port is the name of a system's port that it is spoken at, where that is none of a feature's.
+func (p Protocol) Port() string { return p.row().port }
 
 // Means says it in words.
 func (p Protocol) Means() string { return p.row().means }

@@ -36,6 +36,14 @@ func askCall(f *form, p load.Profile) {
 	f.url.Path = work.CallPath + methods[p.Op]
 }
 
+// discovery is the method of Envoy's that discovery in deltas has.
+const discovery = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+
+// askNothing is a call of discovery without a message.
+func askNothing(f *form, _ load.Profile) {
+	f.method, f.bytes, f.url.Path = http.MethodPost, 0, discovery
+}
+
 // startCall makes a gRPC call of req, and begins to send its messages.
 func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
 	req.Header.Set("Content-Type", work.CallType)
@@ -45,6 +53,8 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Cont
 	count, takes := uint32(a.stream.form.bytes), a.stream.Profile.Takes
 	return ctx, startBody(ctx, req, func(ctx context.Context, w io.Writer) error {
 		switch a.stream.Profile.Op {
+		case flow.Discover:
+			return nil
 		case flow.Bidi:
 			_, err := work.SendMessages(ctx, w, a.ID, count, takes)
 			return err
@@ -56,6 +66,31 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Cont
 			return err
 		}
 	})
+}
+
+// readStatus takes any answer to a gRPC call that says how the call ended.
+func readStatus(a *attempt, resp *http.Response, _ bool) error {
+	if _, err := rest(resp); err != nil {
+		return err
+	}
+	a.Phase = timeline.PhaseDone
+	switch status := statusOf(resp); status {
+	case "":
+		a.fail(timeline.Truncated, errNoStatus)
+	case work.CallUnavailable:
+		a.GRPC = status
+		a.fail(timeline.Status, fmt.Errorf("grpc-status %s", status))
+	default:
+		a.Outcome = timeline.OK
+		a.End = timeline.Monotonic()
+	}
+	return nil
+}
+
+// statusOf is the grpc-status that a call has ended with; "": none. An answer without messages may have it in its
+// header: Trailers-Only.
+func statusOf(resp *http.Response) string {
+	return cmp.Or(resp.Trailer.Get(work.HeaderGRPC), resp.Header.Get(work.HeaderGRPC))
 }
 
 // readCall takes the answer to a gRPC call.
@@ -70,8 +105,7 @@ func readCall(a *attempt, resp *http.Response, _ bool) error {
 	}
 	// To HTTP/2 it is whole, whatever it says.
 	a.Phase = timeline.PhaseDone
-	// An answer without messages may have its status in its header: Trailers-Only.
-	a.GRPC = cmp.Or(resp.Trailer.Get(work.HeaderGRPC), resp.Header.Get(work.HeaderGRPC))
+	a.GRPC = statusOf(resp)
 	switch {
 	case a.GRPC == "":
 		a.fail(timeline.Truncated, errNoStatus)

@@ -199,3 +199,53 @@ func TestCallOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// Any answer of discovery is one that says how the call ended, but that there is nobody to answer.
+func TestDiscover(t *testing.T) {
+	noLeaks(t)
+	p := load.Profile{Flow: flow.Flow{Protocol: flow.XDS, Conns: flow.New, Op: flow.Discover}}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		want   want
+		grpc   string
+	}{
+		"OK":              {inTrailers("0"), want{timeline.OK, timeline.PhaseDone, 200, 0, false}, ""},
+		"UNIMPLEMENTED":   {inHeader("12"), want{timeline.OK, timeline.PhaseDone, 200, 0, false}, ""},
+		"UNAUTHENTICATED": {inHeader("16"), want{timeline.OK, timeline.PhaseDone, 200, 0, false}, ""},
+		"UNAVAILABLE":     {inHeader("14"), want{timeline.Status, timeline.PhaseDone, 200, 0, false}, "14"},
+		"no status":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, want{timeline.Truncated, timeline.PhaseDone, 200, 0, false}, ""},
+		"no gRPC":         {func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, want{timeline.Status, timeline.PhaseDone, 503, 0, false}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, opened := serve(t, flow.XDS, func(w http.ResponseWriter, r *http.Request) {
+				asked, err := io.ReadAll(r.Body)
+				if err != nil || len(asked) > 0 || r.Method != http.MethodPost || r.URL.Path != discovery || r.Header.Get("Content-Type") != work.CallType {
+					t.Errorf("%s %s with %d bytes, %v: %v", r.Method, r.URL, len(asked), err, r.Header)
+				}
+				c.answer(w)
+			})
+			samples := record(t, testStream(addr, p), 3)
+			for _, s := range samples {
+				c.want.check(t, s)
+				if s.GRPC != c.grpc || s.Nth != 1 {
+					t.Errorf("grpc-status %q, want %q: %s", s.GRPC, c.grpc, text(s))
+				}
+			}
+			if n := int(opened.Load()); n < len(samples) {
+				t.Errorf("%d connections for %d calls", n, len(samples))
+			}
+		})
+	}
+}
+
+// inHeader is an answer that has its status in its header, and inTrailers one that has it behind that.
+func inHeader(status string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { w.Header().Set(work.HeaderGRPC, status) }
+}
+
+func inTrailers(status string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusOK)
+		w.Header().Set(http.TrailerPrefix+work.HeaderGRPC, status)
+	}
+}

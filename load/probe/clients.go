@@ -66,4 +66,5 @@ var clients = map[flow.Op]client{
 	flow.Lookup:       {alone: (*stream).lookup},
 	flow.Vacant:       {vacant: true, nameless: true},
 	flow.Check:        {ask: askPath(healthz), read: readAnything, nameless: true},
+	flow.Discover:     {ask: askNothing, read: readStatus, feed: startCall},
 }

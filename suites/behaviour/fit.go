@@ -40,9 +40,12 @@ func carries(app *system.Paths, p load.Profile) bool {
 	if asksToLast(p) {
 		return app.Slow != ""
 	}
-	// A health check port is kube-proxy's to answer.
-	return (p.Op.Paged() || p.Op == flow.Check) && (p.Conns == flow.New || app.Slow != "")
+	return (p.Op.Paged() || elsewhere(p.Op)) && (p.Conns == flow.New || app.Slow != "")
 }
+
+// elsewhere says whether an operation asks for none of an app's paths: a health check port is kube-proxy's to answer,
+// and what discovery is asked is its protocol's.
+func elsewhere(o flow.Op) bool { return o == flow.Check || o == flow.Discover }
 
 // unfit says why a vendor's system can't be put to a behaviour.
 func unfit(b Behaviour, sys *system.System) string {
@@ -202,6 +205,9 @@ func features(p load.Profile) []spec.Feature {
 // that no system speaks.
 func PortOf(p flow.Protocol) string {
 	all := p.Features()
+	if own := p.Port(); own != "" {
+		return own
+	}
 	if len(all) == 0 {
 		return ""
 	}

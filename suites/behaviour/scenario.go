@@ -98,7 +98,7 @@ func (s Scenario) Stream(p load.Profile, target, addr, place string) load.Stream
 
 // pages are what a flow asks an app for that has paths of its own.
 func pages(of *system.Paths, p load.Profile) []load.Page {
-	if of == nil || p.Op == flow.Check { // which kube-proxy answers
+	if of == nil || elsewhere(p.Op) {
 		return nil
 	}
 	if asksToLast(p) {

@@ -37,12 +37,13 @@ func TestFronts(t *testing.T) {
 func TestSubjectPorts(t *testing.T) {
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: deploy.WorkPort, NodePort: 1}, {Port: 18081, NodePort: 2}, {Port: 18443, NodePort: 3}}}}
 	app, gate := subject{}, subject{ports: []deploy.Port{{Name: "h2c", Number: 18081}, {Name: "tls", Number: 18443}}}
+	hub := subject{ports: []deploy.Port{{Name: "tls", Number: 9443}, {Name: "grpc", Number: 15012}}}
 	for _, c := range []struct {
 		of       subject
 		protocol flow.Protocol
 		number   int32
 		node     int32
-	}{{app, flow.HTTP1, deploy.WorkPort, 1}, {app, flow.H2C, deploy.WorkPort, 1}, {gate, flow.H2C, 18081, 2}, {gate, flow.TLS1, 18443, 3}, {gate, flow.H2, 18443, 3}} {
+	}{{app, flow.HTTP1, deploy.WorkPort, 1}, {app, flow.H2C, deploy.WorkPort, 1}, {gate, flow.H2C, 18081, 2}, {gate, flow.TLS1, 18443, 3}, {gate, flow.H2, 18443, 3}, {hub, flow.TLS1, 9443, 0}, {hub, flow.XDS, 15012, 0}} {
 		if _, got := c.of.port(c.protocol); got != c.number {
 			t.Errorf("%s is at %d, want %d", c.protocol, got, c.number)
 		}

@@ -76,6 +76,9 @@ func (k call) String() string {
 	if k.proxy != timeline.CNIUp {
 		out += fmt.Sprintf(" with the proxy %s", k.proxy)
 	}
+	if old := k.Attrs["old"]; old != "" {
+		out += fmt.Sprintf(", and the old one %s", old)
+	}
 	return out
 }
 

@@ -187,7 +187,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestDelIsPromptMeanwhile(t *testing.T) {
-	build := func(told bool, last ...string) func(scene.Scene) {
+	build := func(told bool, hung int, last ...string) func(scene.Scene) {
 		return func(s scene.Scene) {
 			if told {
 				s.Event(12*time.Second, timeline.NodeProxy, "proxy", map[string]string{"is": timeline.NodeProxyTold})
@@ -197,13 +197,18 @@ func TestDelIsPromptMeanwhile(t *testing.T) {
 			for range 4 { // told in between
 				s.Event(13*time.Second, timeline.CNICall, "b", one)
 			}
+			for range hung {
+				s.Event(14*time.Second, timeline.CNICall, "c", with(one, "took=600ms", "old="+timeline.CNIStopped))
+			}
 		}
 	}
 	judged(t, DelIsPromptMeanwhile(), []scene.Row{
-		{Name: "all are gone at once", Build: build(true), Want: spec.Pass},
-		{Name: "one takes its time", Build: build(true, "took=3.1s"), Want: spec.Fail},
-		{Name: "one fails", Build: build(true, "error=no"), Want: spec.Fail},
-		{Name: "one leaves its note", Build: build(true, "left=true"), Want: spec.Fail},
-		{Name: "nobody was told to go", Build: build(false), Want: spec.Inconclusive},
+		{Name: "all are gone at once", Build: build(true, 2), Want: spec.Pass},
+		{Name: "one takes its time", Build: build(true, 2, "took=3.1s"), Want: spec.Fail},
+		{Name: "one takes its time that is told to who hangs", Build: build(true, 2, "took=5.1s", "old="+timeline.CNIStopped), Want: spec.Fail},
+		{Name: "one fails", Build: build(true, 2, "error=no"), Want: spec.Fail},
+		{Name: "one leaves its note", Build: build(true, 2, "left=true"), Want: spec.Fail},
+		{Name: "nobody was told to go", Build: build(false, 2), Want: spec.Inconclusive},
+		{Name: "none hung", Build: build(true, 0), Want: spec.Inconclusive},
 	})
 }

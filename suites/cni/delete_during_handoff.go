@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -22,11 +23,11 @@ var _ = behaviour.Register(called(behaviour.Behaviour{
 	}},
 
 	Why:    "An update of the mesh replaces every node's proxy while pods come and go, a rolling update of apps among them. There are two proxies then, and one of them goes. Who waits for the word of one that goes, or has gone, holds each pod that ends just then up to his own bound.",
-	Causes: "The agent waits for the acknowledgement of each proxy that was told, and does not see that one has closed its connection. The old proxy no more reads what its agent says once it is told to go, and keeps the connection open until it has drained.",
-	Fix:    "Have a proxy acknowledge removals until its own end. In the agent, take a connection that closes for an acknowledgement: who has gone holds nothing.",
+	Causes: "The agent waits for the acknowledgement of each proxy that was told, and does not see that one has closed its connection. The old proxy no more reads what its agent says once it is told to go, and keeps the connection open until it has drained. The agent holds a lock over that wait, without which no proxy comes or goes: of the end of the one that it waits for it does not hear.",
+	Fix:    "Have a proxy acknowledge removals until its own end. In the agent, take a connection that closes for an acknowledgement: who has gone holds nothing. Hold no lock over the wait that the end of a connection takes.",
 
 	Checks:   []assertions.Check{DelIsPromptMeanwhile()},
-	BrokenBy: []spec.Fault{nodeproxy.DeafOnceTold},
+	BrokenBy: []spec.Fault{nodeproxy.DeafOnceTold, nodeagent.HoldsLockAtRemoval},
 }))
 
 // prompt is less than anybody waits for an acknowledgement that does not come, and several times what one
@@ -37,10 +38,11 @@ const prompt = 2 * time.Second
 func DelIsPromptMeanwhile() assertions.Check {
 	before := assertions.Floor{Name: "pods that the plugin knew, and that were ended before the old proxy was told to go", N: 1, Reason: "one is ended each 300 ms from the successor's start on"}
 	behind := assertions.Floor{Name: "pods that the plugin knew, and that were ended behind that, before the old proxy was gone", N: 3, Reason: "one is ended each 300 ms, and the old proxy accepts for seconds"}
+	hung := assertions.Floor{Name: "pods that the plugin knew, and that were ended while the old proxy hung, which was killed then", N: 2, Reason: "two are ended side by side"}
 	return assertions.Check{
 		Name:     "calls of DEL while the proxy is being replaced",
 		Expected: fmt.Sprintf("each succeeds within %s", prompt),
-		Floors:   []assertions.Floor{before, behind},
+		Floors:   []assertions.Floor{before, behind, hung},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			told := map[string]time.Duration{}
@@ -50,13 +52,15 @@ func DelIsPromptMeanwhile() assertions.Check {
 				}
 			}
 			all := callsOf(c, &tally, "DEL", func(k call) bool { return k.proxy == timeline.CNIReplaced })
-			early, late := 0, 0
+			early, late, unheard := 0, 0, 0
 			var slowest time.Duration
 			for _, k := range all {
 				slowest = max(slowest, k.took)
 				at, was := told[k.Node]
 				switch begun := k.At - k.took; {
 				case !was || !k.noted():
+				case k.Attrs["old"] == timeline.CNIStopped:
+					unheard++
 				case begun < at:
 					early++
 				default:
@@ -73,6 +77,7 @@ func DelIsPromptMeanwhile() assertions.Check {
 			}
 			tally.Count(before, early)
 			tally.Count(behind, late)
+			tally.Count(hung, unheard)
 			return tally.Conclude(
 				fmt.Sprintf("all %s succeeded, within %s", assertions.Plural(len(all), "DEL", "DELs"), slowest.Round(time.Millisecond)),
 				fmt.Sprintf("%d of %s failed, or took longer than %s", tally.Culprits(), assertions.Plural(len(all), "DEL", "DELs"), prompt))

@@ -51,6 +51,44 @@ func TestInjects(t *testing.T) {
 	})
 }
 
+func TestEachServerStays(t *testing.T) {
+	const webhook, discovery = "direct/https1/new/get@" + scene.UID, "direct/xds/new/discover@" + scene.UID
+	asked := func(rate map[string]int, of string, from, to time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for name, n := range rate {
+				s.Through(name, n, func(x *timeline.Sample) {
+					x.Nth, x.Server = 1, ""
+					if name == of && x.Start >= from && x.Start < to {
+						x.Outcome, x.Phase, x.Status = timeline.Refused, timeline.PhaseDial, 0
+					}
+				})
+			}
+		}
+	}
+	both := map[string]int{webhook: 50, discovery: 40}
+	const last = scene.D + scene.P
+	var ofWebhook, ofDiscovery []scene.Row
+	for _, row := range []struct {
+		name           string
+		build          func(scene.Scene)
+		hook, discover spec.Verdict
+	}{
+		{"both go on", asked(both, "", 0, 0), spec.Pass, spec.Pass},
+		{"the webhook closes at D", asked(both, webhook, scene.D, scene.Exit), spec.Fail, spec.Pass},
+		{"discovery closes at D", asked(both, discovery, scene.D, scene.Exit), spec.Pass, spec.Fail},
+		{"discovery refuses one", asked(both, discovery, scene.D+time.Second, scene.D+time.Second+25*time.Millisecond), spec.Pass, spec.Fail},
+		{"discovery closes when the news is everywhere", asked(both, discovery, last+time.Millisecond, scene.Exit), spec.Pass, spec.Pass},
+		{"nobody asks discovery", asked(map[string]int{webhook: 50}, "", 0, 0), spec.Pass, spec.Inconclusive},
+		{"discovery is asked seldom", asked(map[string]int{webhook: 50, discovery: 10}, "", 0, 0), spec.Pass, spec.Inconclusive},
+		{"nobody asks the webhook", asked(map[string]int{discovery: 40}, "", 0, 0), spec.Inconclusive, spec.Pass},
+	} {
+		ofWebhook = append(ofWebhook, scene.Row{Name: row.name, Build: row.build, Want: row.hook})
+		ofDiscovery = append(ofDiscovery, scene.Row{Name: row.name, Build: row.build, Want: row.discover})
+	}
+	scene.Judge(t, judge(webhookStays), ofWebhook)
+	scene.Judge(t, judge(discoveryStays), ofDiscovery)
+}
+
 func TestHandsOver(t *testing.T) {
 	held := func(s scene.Scene, at time.Duration, by string) {
 		s.Event(at, timeline.LeaseHeld, "uid-lease", map[string]string{"holder": by, "lasts": "15"})

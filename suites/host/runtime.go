@@ -36,6 +36,7 @@ const runtimeNode = "host-runtime"
 const (
 	callsEach     = 5  // pods of each state of agent and proxy
 	callsReplaced = 10 // pods that are ended while the proxy is replaced
+	callsHung     = 2  // pods that are ended while the proxy hangs that was told to go
 	callsAgain    = 3  // pods of which DEL is called three times
 	callsAtOnce   = 4  // pods that begin at once
 )
@@ -46,6 +47,9 @@ const (
 	callsApart = 300 * time.Millisecond
 	callBudget = 12 * time.Second
 )
+
+// hungFor is how long a proxy hangs before it is killed: for less than an agent waits for an acknowledgement.
+const hungFor = 500 * time.Millisecond
 
 // runtimeCalls are those of a node's runtime.
 type runtimeCalls struct {
@@ -308,7 +312,7 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 		all = append(all, made...)
 		return made
 	}
-	replaced := pods("replaced", callsReplaced)
+	replaced, hung := pods("replaced", callsReplaced), pods("hung", callsHung)
 	stopped, dead := pods("proxy-stopped", callsEach), pods("proxy-dead", callsEach)
 	mute, gone := pods("agent-stopped", callsEach), pods("agent-dead", callsEach)
 	if len(gone) == 0 {
@@ -319,7 +323,7 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 	if err := r.unwritable(ctx); err != nil {
 		return err
 	}
-	if err := r.whileReplaced(ctx, replaced, stopped[0]); err != nil {
+	if err := r.whileReplaced(ctx, replaced, hung, stopped[0]); err != nil {
 		return err
 	}
 	proxy := r.node.last()
@@ -369,8 +373,8 @@ func (r *runtimeCalls) unwritable(ctx context.Context) error {
 }
 
 // whileReplaced ends one pod after the other from the start of a proxy's successor on. The proxy is not gone
-// before the last of them has ended: it carries a connection.
-func (r *runtimeCalls) whileReplaced(ctx context.Context, pods []*calledPod, from *calledPod) error {
+// before the last of them has ended: it carries a connection. More end when it hangs.
+func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung []*calledPod, from *calledPod) error {
 	carried, err := r.converse(ctx, from)
 	if err != nil {
 		return err
@@ -398,6 +402,9 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods []*calledPod, fro
 		err = r.endProxy(r.node, old, nil)
 	}
 	all.Wait()
+	if err == nil {
+		err = r.whileHung(ctx, old, hung)
+	}
 	if err != nil {
 		return err
 	}
@@ -410,6 +417,27 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods []*calledPod, fro
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// whileHung ends pods while a proxy that was told to go does nothing any more. It is killed then, as at the end of a
+// grace period, and has acknowledged none of them.
+func (r *runtimeCalls) whileHung(ctx context.Context, old *nodeProxy, pods []*calledPod) error {
+	select {
+	case <-old.running.Done():
+		return nil // and nothing is shown
+	default:
+	}
+	if err := old.running.Stop(); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for _, p := range pods {
+		all.Go(func() { r.del(ctx, p, false, map[string]string{"old": timeline.CNIStopped}) })
+	}
+	err := disrupt.Pause(ctx, hungFor)
+	old.running.Kill()
+	all.Wait()
+	return err
 }
 
 // converse opens a connection from a pod to an instance, through the pod's proxy, and has it answered once.

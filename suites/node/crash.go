@@ -32,14 +32,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
 
 	Why:    "Nobody hands over who is killed: for memory, by a bug, or by a node's operator. All apps of the node lose their connections at that instant, and can make none before the next proxy serves them. What counts then is that each loss shows at once, so that clients go elsewhere, and that it is over when the proxy says so: whoever waits for its readiness goes by that.",
-	Causes: "A proxy that is ready when its process is, or when it knows the mesh, and learns later whom it serves. One that serves the workloads that begin, and not those that were there. A peer that makes of the end of a tunnel the end of an app's connection: a FIN, as if it had been all.",
-	Fix:    "Be ready when all workloads of the agent's snapshot are served, and not before. Reset the connections of tunnels that are lost. In peers, bound the wait after dials that failed.",
+	Causes: "A proxy that is ready when its process is, or when it knows the mesh, and learns later whom it serves. One that serves the workloads that begin, and not those that were there. A kernel that ends by a FIN what the process had open, and a peer that makes of the end of a tunnel the end of an app's connection: as if it had been all.",
+	Fix:    "Be ready when all workloads of the agent's snapshot are served, and not before. Give each connection that is carried a linger of 0 (SO_LINGER): who is killed ends them by a FIN else. Reset the connections of tunnels that are lost. In peers, bound the wait after dials that failed.",
 
 	Topology:   behaviour.Staying,
 	Disrupt:    behaviour.CrashNode,
 	Traffic:    crossing,
 	Checks:     []assertions.Check{OnlyTheGap(), CutShows()},
-	BrokenBy:   []spec.Fault{nodeproxy.ReadyEarly, nodeproxy.NewcomersOnly, datapath.CutsEndToApp},
+	BrokenBy:   []spec.Fault{nodeproxy.ReadyEarly, nodeproxy.NewcomersOnly, datapath.CutsEndToApp, datapath.KilledEndsClean},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -39,6 +39,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
 	Checks:     []assertions.Check{ThroughSidecar(assertions.AcceptsWhileAppDoes())},
-	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm},
+	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.WaitsTooShort},
 	Resolution: 20 * time.Millisecond,
 })

@@ -33,6 +33,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.DeleteEach,
 	Traffic:    append(slices.Clone(calls), lookups),
 	Checks:     []assertions.Check{CallsThroughSidecar(CallsServed()), LookupsAnswered()},
-	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst, sidecar.LookupsEndFirst},
+	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst, sidecar.LookupsEndFirst, sidecar.WaitsTooShort},
 	Resolution: 60 * time.Millisecond,
 })
