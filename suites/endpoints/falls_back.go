@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -48,6 +48,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
 	},
 	Checks:     []assertions.Check{assertions.FallsBack()},
-	BrokenBy:   []spec.Fault{slicewriter.DropTerminating, sidecar.ForsakesEnding},
+	BrokenBy:   []spec.Fault{slicewriter.DropTerminating, datapath.ForsakesEnding},
 	Resolution: 60 * time.Millisecond,
 })

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -41,6 +41,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
 	},
 	Checks:     []assertions.Check{assertions.PrefersReady()},
-	BrokenBy:   []spec.Fault{slicewriter.AlwaysReady, sidecar.KeepsChoosing},
+	BrokenBy:   []spec.Fault{slicewriter.AlwaysReady, datapath.KeepsChoosing},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -53,6 +54,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: 3 * time.Second, Delay: behaviour.RaceDelay}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.CallsSayTheirEnd()},
-	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage, sidecar.HurriesOut},
+	BrokenBy:   []spec.Fault{gateway.CallsWithoutStatus, gateway.CallsLoseMessage, sidecar.HurriesOut, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -47,6 +48,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
 	Checks:     []assertions.Check{assertions.AcceptsAfterDrain()},
-	BrokenBy:   []spec.Fault{echo.CloseListener, echo.ExitOnSigterm, sidecar.RefusesAtSigterm},
+	BrokenBy:   []spec.Fault{echo.CloseListener, echo.ExitOnSigterm, sidecar.RefusesAtSigterm, nodeproxy.RefusesOnceDeleted},
 	Resolution: 20 * time.Millisecond,
 })

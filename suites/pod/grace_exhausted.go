@@ -8,6 +8,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/load"
@@ -51,6 +52,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 35},
 	},
 	Checks:     []assertions.Check{assertions.LosesOnlyOverlong(), assertions.SparesSiblings(), assertions.EndpointGoes()},
-	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone, sidecar.HurriesOut},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.ExitOnSigterm, disrupt.TakesSibling, slicewriter.KeepGone, sidecar.HurriesOut, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -51,6 +52,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Upload, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.CompletesInflight()},
-	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.CorruptBodies, echo.ExitOnSigterm, sidecar.HurriesOut},
+	BrokenBy:   []spec.Fault{echo.CutBodies, echo.DropUploads, echo.CorruptBodies, echo.ExitOnSigterm, sidecar.HurriesOut, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

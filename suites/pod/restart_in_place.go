@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
@@ -44,6 +45,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Slow, Takes: inflightTakes}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.DrainsInPlace(), assertions.ComesBack(), assertions.LivenessHolds()},
-	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm, sidecar.TakesRestartForEnd},
+	BrokenBy:   []spec.Fault{echo.LivezFails, echo.DrainSticks, echo.ExitOnSigterm, sidecar.TakesRestartForEnd, datapath.ForsakesRefusing},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -46,6 +47,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 6},
 	},
 	Checks:     []assertions.Check{assertions.DrainsThroughOutage(behaviour.SlowDrain.MinDrain + behaviour.SlowDrain.Unready)},
-	BrokenBy:   []spec.Fault{echo.CloseListener, sidecar.RefusesAtSigterm},
+	BrokenBy:   []spec.Fault{echo.CloseListener, sidecar.RefusesAtSigterm, nodeproxy.RefusesOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

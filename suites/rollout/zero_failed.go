@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -47,7 +48,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 30},
 	},
 	Checks:     []assertions.Check{assertions.ZeroFailed(), assertions.NothingTwice()},
-	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork, echo.DropsAnswers, sidecar.RefusesAtSigterm},
+	BrokenBy:   []spec.Fault{echo.ExitOnSigterm, echo.CloseListener, echo.DuplicateWork, echo.DropsAnswers, sidecar.RefusesAtSigterm, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 	// 1,000 requests/s of the probe, half of them from outside the cluster, beside
 	// what `hey -c 100 -q 10 -z 300s` makes.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -45,6 +45,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 12 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.CutIsVisible()},
-	BrokenBy:   []spec.Fault{gateway.FINAtDeadline, sidecar.CutsEndClean},
+	BrokenBy:   []spec.Fault{gateway.FINAtDeadline, datapath.CutsEndClean},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -41,6 +41,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Traffic: append(slices.Clone(talksNearAndFar),
 		load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Hear, Takes: 2 * time.Second}, Rate: 3}),
 	Checks:     []assertions.Check{assertions.PassesHalfClose(), assertions.PassesServersEnd()},
-	BrokenBy:   []spec.Fault{gateway.NoHalfClose, sidecar.EndsWhole},
+	BrokenBy:   []spec.Fault{gateway.NoHalfClose, datapath.EndsWhole},
 	Resolution: 60 * time.Millisecond,
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -34,6 +35,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    talksNearAndFar,
 	Checks:     []assertions.Check{assertions.CarriesOpaque()},
-	BrokenBy:   []spec.Fault{gateway.CutsOpaque, gateway.FreezesOpaque, sidecar.HurriesOut},
+	BrokenBy:   []spec.Fault{gateway.CutsOpaque, gateway.FreezesOpaque, sidecar.HurriesOut, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -38,6 +38,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 3 * time.Second}, Rate: 5},
 	},
 	Checks:     []assertions.Check{assertions.ServerSpeaksFirst()},
-	BrokenBy:   []spec.Fault{gateway.DetectsProtocol, sidecar.AwaitsClient},
+	BrokenBy:   []spec.Fault{gateway.DetectsProtocol, datapath.AwaitsClient},
 	Resolution: 60 * time.Millisecond,
 })

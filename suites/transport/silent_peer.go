@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -39,6 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Mute, Takes: 20 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.ClosesSilent()},
-	BrokenBy:   []spec.Fault{gateway.KeepsSilent},
+	BrokenBy:   []spec.Fault{gateway.KeepsSilent, datapath.HidesSilentEnds},
 	Resolution: 60 * time.Millisecond,
 })

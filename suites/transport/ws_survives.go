@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -51,6 +52,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second, Delay: behaviour.RaceDelay}, Rate: 3},
 	},
 	Checks:     []assertions.Check{assertions.WebSocketsSurvive()},
-	BrokenBy:   []spec.Fault{gateway.CutsWebSockets, sidecar.HurriesOut},
+	BrokenBy:   []spec.Fault{gateway.CutsWebSockets, sidecar.HurriesOut, nodeproxy.CutsOnceDeleted},
 	Resolution: 60 * time.Millisecond,
 })

@@ -49,3 +49,11 @@ func nodeResolver(view *discovery.View, node string) func(context.Context, zds.W
 		return resolve(ctx, to)
 	}
 }
+
+// deleted waits until discovery says that a pod is deleted.
+func deleted(view *discovery.View) func(context.Context, zds.Workload) error {
+	return func(ctx context.Context, of zds.Workload) error {
+		_, err := view.AwaitUID(ctx, discovery.PodUID(discovery.Cluster, of.Namespace, of.Name), func(w *discovery.Workload) bool { return !w.Healthy })
+		return err
+	}
+}

@@ -82,3 +82,26 @@ func TestNodeResolverEnds(t *testing.T) {
 		}
 	})
 }
+
+// Discovery says of a pod that is deleted that it is not healthy.
+func TestDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := discovery.NewView()
+		over := make(chan error, 1)
+		go func() { over <- deleted(v)(t.Context(), zds.Workload{Name: "a", Namespace: "n"}) }()
+		told(v, "a", "n1", "sa", "10.0.0.1")
+		synctest.Wait()
+		select {
+		case err := <-over:
+			t.Fatalf("of one that lives: %v", err)
+		default:
+		}
+		uid := discovery.PodUID(discovery.Cluster, "n", "a")
+		v.Update(map[string]*meshapi.Address{uid: {Type: &meshapi.Address_Workload{Workload: &meshapi.Workload{
+			Uid: uid, Name: "a", Namespace: "n", Status: meshapi.WorkloadStatus_UNHEALTHY,
+		}}}}, nil)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
