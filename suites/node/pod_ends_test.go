@@ -153,6 +153,10 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 			stand(s, silent, 6, says...)
 		}
 	}
+	// busy has what is sent around the removal be late.
+	busy := func(s scene.Scene) {
+		s.Through("busy", 20, func(x *timeline.Sample) { x.Saturated = true })
+	}
 	untold := func(build func(scene.Scene)) func(scene.Scene) {
 		return func(s scene.Scene) {
 			build(s)
@@ -172,6 +176,15 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 			stand(s, silent, 12, frame(scene.D, timeline.FrameGoAway), frame(scene.D+1, timeline.FrameCloseNotify))
 		}, Want: spec.Pass},
 		{Name: "ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameCloseNotify))), Want: spec.Fail},
+		{Name: "ended, and refused on a busy machine", Build: func(s scene.Scene) {
+			untold(with(frame(soon, timeline.FrameCloseNotify)))(s)
+			busy(s)
+		}, Want: spec.Fail},
+		{Name: "ended, and never acknowledged on a busy machine", Build: func(s scene.Scene) {
+			untold(with(frame(soon, timeline.FrameCloseNotify)))(s)
+			s.EventsOf(timeline.CNIDel, scene.UID)[0].Attrs["took"] = "3.1s"
+			busy(s)
+		}, Want: spec.Inconclusive},
 		{Name: "told, not ended, and never acknowledged", Build: untold(with(frame(soon, timeline.FrameGoAway))), Want: spec.Fail},
 		{Name: "nobody asked", Build: func(s scene.Scene) { stand(s, silent, 12, frame(soon, timeline.FrameCloseNotify)) }, Want: spec.Inconclusive},
 	})
