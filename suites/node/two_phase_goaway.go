@@ -3,7 +3,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -32,14 +31,18 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that names the last stream at once, as a server does that shuts down for an error. One that stops reading at its GOAWAY, because its successor listens, or ignores new streams without saying so.",
 	Fix:    "Say 2^31-1 and NO_ERROR first, serve what comes until the answer to a PING, and name the last stream then.",
 
-	Topology:   behaviour.Staying,
-	Disrupt:    behaviour.ReplaceProxies,
-	Traffic:    append(slices.Clone(through), racing),
+	Topology: behaviour.StayingFew,
+	Disrupt:  behaviour.ReplaceProxies,
+	Traffic: []load.Profile{
+		racing,
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1},
+	},
 	Checks:     []assertions.Check{OfReplaced(assertions.FirstGoAwayMax()), OfReplaced(assertions.RacingStreams())},
 	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce, datapath.StrandsCrossing},
 	Resolution: 60 * time.Millisecond,
 })
 
-// racing are connections over a long path, in tunnels that many share: so few of them each second that the nodes' ports can be
-// knocked at beside them, and six are on their way to each of four instances when its proxy says GOAWAY.
+// racing are connections over a long path, in tunnels that many share: of few each second six are on their way to each of
+// two instances when its proxy says GOAWAY.
 var racing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: 5 * behaviour.RaceDelay}, Rate: 30}
