@@ -645,7 +645,7 @@ func (everybody) Pod(_ context.Context, uid string) (nodeagent.Pod, error) {
 
 func (everybody) Watch(ctx context.Context, _ func(nodeagent.Pod)) error { <-ctx.Done(); return nil }
 
-func (everybody) Say(context.Context, string, bool) error { return nil }
+func (everybody) Say(context.Context, nodeagent.Pod, bool) error { return nil }
 
 // listening is what a proxy does in a pod at the least.
 type listening struct{}

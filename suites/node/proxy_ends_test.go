@@ -73,14 +73,6 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 			}
 		}
 	}
-	// turned has a tunnel of its own be told to go, before there was anything in it.
-	turned := func(at time.Duration) func(*timeline.Sample) {
-		return func(x *timeline.Sample) {
-			if x.Start == at {
-				x.Stream, x.Outcome, x.Phase = flow.To(through[3].Flow, scene.UID), timeline.GoAway, timeline.PhaseFirstByte
-			}
-		}
-	}
 	judge := func(tl *timeline.Timeline) spec.Finding {
 		c := assertions.NewCase(tl, scene.P)
 		c.Deadline = 6 * time.Second
@@ -115,8 +107,6 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 				x.Outcome, x.Phase = timeline.Refused, timeline.PhaseDial
 			}
 		}, "a", "b"), Want: spec.Fail},
-		{Name: "a tunnel of its own, turned away by who has just been told to go", Build: with(turned(toldAt+time.Second), "a", "b"), Want: spec.Pass},
-		{Name: "a tunnel of its own, turned away long after that", Build: with(turned(toldAt+4*time.Second), "a", "b"), Want: spec.Fail},
 		{Name: "only one was replaced", Build: with(nil, "a"), Want: spec.Inconclusive},
 		{Name: "none went", Build: func(s scene.Scene) { calls(s, nil) }, Want: spec.Inconclusive},
 	})

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -12,11 +11,12 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "node.two-phase-goaway",
-	Title: "The first GOAWAY of a node proxy that is replaced leaves open which streams are served, and what crosses it is answered, or known to be unprocessed",
+	Title: "The first GOAWAY of a node proxy that is replaced leaves open which streams are served, what crosses it is answered, or known to be unprocessed, and each tunnel ends with the last that is in it",
 	Level: spec.Should,
 	Refs: []spec.Ref{{
 		Doc: "RFC 9113", Section: "section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",
@@ -29,17 +29,22 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "The apps behind a node proxy that is replaced go on, and so do those who call them: at the instant of its GOAWAY some of their connections are on their way into its tunnels, on every node of a roll-out. Where nobody answers them, or where they are turned away by a proxy that might have served them, an app sees its connection fail for an update that is none of its own.",
-	Causes: "A proxy that names the last stream at once, as a server does that shuts down for an error. One that stops reading at its GOAWAY, because its successor listens, or ignores new streams without saying so.",
-	Fix:    "Say 2^31-1 and NO_ERROR first, serve what comes until the answer to a PING, and name the last stream then.",
+	Causes: "A proxy that names the last stream at once, as a server does that shuts down for an error. One that stops reading at its GOAWAY, because its successor listens, or ignores new streams without saying so. One that ends its tunnels at its deadline, and not when they are empty.",
+	Fix:    "Say 2^31-1 and NO_ERROR first, serve what comes until the answer to a PING, and name the last stream then. End the tunnel with the last of what runs in it.",
 
-	Topology:   behaviour.Staying,
-	Disrupt:    behaviour.ReplaceProxies,
-	Traffic:    append(slices.Clone(through), racing),
-	Checks:     []assertions.Check{OfReplaced(assertions.FirstGoAwayMax()), OfReplaced(assertions.RacingStreams())},
-	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce, datapath.StrandsCrossing},
+	Topology: behaviour.StayingFew,
+	Disrupt:  behaviour.ReplaceProxies,
+	Traffic: []load.Profile{
+		racing,
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: 4 * time.Second}, Rate: 3},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1},
+	},
+	Checks:     []assertions.Check{OfReplaced(assertions.FirstGoAwayMax()), OfReplaced(assertions.RacingStreams()), OfReplaced(tunnel.EndsWithTheLast())},
+	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce, datapath.StrandsCrossing, datapath.TunnelsOutstay},
 	Resolution: 60 * time.Millisecond,
 })
 
-// racing are connections over a long path, in tunnels that many share: so few of them each second that the nodes' ports can be
-// knocked at beside them, and six are on their way to each of four instances when its proxy says GOAWAY.
+// racing are connections over a long path, in tunnels that many share: of few each second six are on their way to each of
+// two instances when its proxy says GOAWAY.
 var racing = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Shared, Op: flow.Get, Delay: 5 * behaviour.RaceDelay}, Rate: 30}
