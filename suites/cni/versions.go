@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containernetworking/cni/pkg/version"
-
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/cni"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -52,7 +50,7 @@ func EachVersionIsServed() assertions.Check {
 			}
 			tally.Count(claimed, len(all))
 			total := 0
-			if !slices.ContainsFunc(all, hasCheck) {
+			if !slices.ContainsFunc(all, cni.HasCheck) {
 				none := checked
 				none.N = 0
 				tally.Count(none, 0)
@@ -62,7 +60,7 @@ func EachVersionIsServed() assertions.Check {
 				for _, command := range []string{"ADD", "CHECK", "DEL"} {
 					calls := callsOf(c, &tally, command, func(k call) bool { return k.Attrs["version"] == v })
 					switch {
-					case command == "CHECK" && hasCheck(v):
+					case command == "CHECK" && cni.HasCheck(v):
 						tally.Least(checked, v, len(calls))
 					case command != "CHECK" && len(calls) > 0:
 						kinds++
@@ -84,10 +82,4 @@ func EachVersionIsServed() assertions.Check {
 				fmt.Sprintf("%d of %s failed, or had a result of another version", tally.Culprits(), assertions.Plural(total, "call", "calls")))
 		},
 	}
-}
-
-// hasCheck says whether there is CHECK in a version of the specification.
-func hasCheck(v string) bool {
-	since, err := version.GreaterThanOrEqualTo(v, "0.4.0")
-	return since && err == nil
 }
