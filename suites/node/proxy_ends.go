@@ -11,6 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -38,7 +39,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.ReplaceProxies,
 	Traffic:    through,
 	Checks:     []assertions.Check{NoneFailsMeanwhile(anew), TunnelsAreTold()},
-	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm, nodeproxy.TakesInVain},
+	BrokenBy:   []spec.Fault{nodeproxy.CutsAtSigterm, nodeproxy.TakesInVain, datapath.TunnelsUntold},
 	Resolution: 60 * time.Millisecond,
 })
 
