@@ -91,11 +91,7 @@ func denied(c Case, t Ending, s timeline.Sample) bool {
 	if s.Outcome != timeline.Status || s.Server != "" || !s.Stream.Flow().Protocol.Tunnels() {
 		return false
 	}
-	until := t.Drain.At + c.P
-	if shut, said := t.SaysShut(c); said {
-		until = shut - atTheDoor
-	}
-	return t.Role == RoleGateway || arrival(s) <= until
+	return t.Role == RoleGateway || arrival(s) <= appAccepts(c, t)
 }
 
 // raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while

@@ -13,21 +13,12 @@ import (
 // toldEarly says whether a tunnel stood when the end of a workload began, and had been told all before its app had exited: who
 // tells peers as soon as discovery says that it ends has none left to tell then.
 func toldEarly(k tunnel.Tunnel, t assertions.Ending) bool {
-	begun := endBegan(t)
+	begun := t.Earliest()
 	if k.StoodAt(t.Exit.At) || !k.StoodAt(begun) || k.Deserted(t.Exit.At) {
 		return false
 	}
 	lacks, _ := farewell(k, begun, t.Exit.At)
 	return lacks == ""
-}
-
-// endBegan is when the end of a workload began, at the earliest: its deletion, or its drain.
-func endBegan(t assertions.Ending) time.Duration {
-	at := t.Drain.At - t.Drain.Err
-	if t.Del.Known() {
-		at = min(at, t.Del.At-t.Del.Err)
-	}
-	return at
 }
 
 // farewell is how a tunnel's peer took leave, from an instant on and by another: what it had not said ("" for

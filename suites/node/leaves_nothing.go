@@ -96,12 +96,3 @@ func mutesBefore(c assertions.Case, t assertions.Ending, del timeline.Event) int
 	}
 	return n
 }
-
-// unlooked doubts where nobody looked at the sockets in the network of a workload that had left the mesh.
-func unlooked(tally *assertions.Tally, c assertions.Case, l leaver) {
-	for _, e := range c.Timeline.EventsOf(timeline.MeshLeft, l.uid) {
-		if _, looked := e.Attrs["held"]; e.At == l.left && !looked {
-			tally.Doubt("%s: nobody looked at the sockets in its network when it had left", l.name)
-		}
-	}
-}

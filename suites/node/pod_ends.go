@@ -151,7 +151,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		when, ended := over[k]
 		switch {
 		case ended && when < t.Exit.At:
-			if begun := endBegan(t); since[k] >= begun || when < begun {
+			if begun := t.Earliest(); since[k] >= begun || when < begun {
 				continue
 			}
 		case !ended:
