@@ -158,6 +158,8 @@ type Topology struct {
 	Cut bool `json:"cut,omitempty"`
 	// Form is how a sidecar stands in its pods; empty: native, or where there is none.
 	Form system.Form `json:"form,omitempty"`
+	// Learns is how the reference sidecar knows as a plain container that its app has ended.
+	Learns system.Learns `json:"learns,omitempty"`
 	// Waits is for how long the reference sidecar accepts from SIGTERM on, whatever its app does; 0:
 	// for as long as its app does.
 	Waits time.Duration `json:"waits,omitempty"`

@@ -79,6 +79,7 @@ func (t Topology) String() string {
 		fails = " that fails"
 	}
 	say(t.Form != "", "%s form", t.Form)
+	say(t.Learns != "", "the sidecar learns of its app's end %s", t.Learns.InWords())
 	say(t.Late > 0, "the sidecar listens %s after its start, and the app sends out from its own start on", t.Late)
 	say(t.Behind, "behind a %s, which stays", row.Name)
 	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -185,6 +186,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	}
 	if sys.Cluster != nil && sys.Cluster.Form != "" {
 		t.Form = sys.Cluster.Form
+	}
+	if t.Form == system.Plain && sys.Meshed() {
+		t.Learns = system.BySockets
+		if sys.Cluster != nil {
+			t.Learns = cmp.Or(sys.Cluster.Learns, t.Learns)
+		}
 	}
 	if b.Disrupt.Targets > 0 {
 		t.Replicas = max(sys.Instances, b.Disrupt.Targets)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lastcall-dev/lastcall/cmd/component"
+	"github.com/lastcall-dev/lastcall/fixtures/appprocesses"
 	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/identity"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
@@ -26,11 +27,13 @@ func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 	var settings, account string
 	var of member
 	var grace time.Duration
+	var once bool
 	f := c.Flags()
 	of.flags(f)
 	f.StringVar(&settings, "settings", "{}", "how it stands in its pod, and when it leaves (sidecar.Settings, in YAML)")
 	f.StringVar(&account, "service-account", os.Getenv("LASTCALL_SERVICE_ACCOUNT"), "service account of the pod; or LASTCALL_SERVICE_ACCOUNT")
 	f.DurationVar(&grace, "grace", 30*time.Second, "the pod's grace period")
+	f.BoolVar(&once, "once", false, "the pod's containers are not started again (restartPolicy: Never)")
 	c.RunE = func(*cobra.Command, []string) error {
 		s, err := sidecar.Parse(settings)
 		if err != nil {
@@ -48,6 +51,7 @@ func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 		view := up.known.View()
 		car := sidecar.New(sidecar.Config{
 			Settings: s, Grace: grace, Listen: mesh.Pod{}.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
+			Processes: appprocesses.Others, Once: once,
 			DropLookups: func() error { return redirect.DropLookups(nil) },
 			Health:      ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{
