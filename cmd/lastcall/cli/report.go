@@ -74,7 +74,8 @@ being conformant, the rules that failed and the known deviations with their
 reasons, and the command that makes such a report again. It is a function of the
 report alone, and lies beside it where that is submitted: docs/vendors.md says where.
 
-Profiles are app (pod.*, rollout.*), service network (endpoints.*), mesh (sidecar.*, controller.*, hbone.*) and gateway (the rest):
+Profiles are app (pod.*, rollout.*), service network (endpoints.*), mesh (sidecar.*, node.*, cni.*, controller.*,
+hbone.*) and gateway (the rest):
   conformant     every MUST passed, or needs a feature that the system does not claim;
                  and one passed at least
   nonconformant  a MUST failed, be it a known deviation
