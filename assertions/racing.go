@@ -86,12 +86,12 @@ func RacingStreams() Check {
 
 // denied says whether a tunnel's CONNECT was answered with an error's status by who stands before the app,
 // while that accepts: for as long as it says itself, and for P where it says nothing. The status is all that
-// came of the connection. Behind a gateway somebody accepts always.
+// came of the connection. Behind a gateway, and behind a node proxy that is replaced, somebody accepts always.
 func denied(c Case, t Ending, s timeline.Sample) bool {
 	if s.Outcome != timeline.Status || s.Server != "" || !s.Stream.Flow().Protocol.Tunnels() {
 		return false
 	}
-	return t.Role == RoleGateway || arrival(s) <= appAccepts(c, t)
+	return t.Role == RoleGateway || t.Role == RoleProxies || arrival(s) <= appAccepts(c, t)
 }
 
 // raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while

@@ -150,6 +150,9 @@ func (g *ground) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if g.scenario.Topology.Leaves {
+		targets = leaversFirst(targets)
+	}
 	g.mu.Lock()
 	g.targets = targets
 	g.mu.Unlock()

@@ -38,19 +38,27 @@ const (
 // leavers is how many pods leave.
 const leavers = 2
 
-// Unenrol implements disrupt.Unenroller: the first pods that are on different nodes leave, side by side.
-func (g *ground) Unenrol(ctx context.Context) error {
-	var all []deploy.Instance
-	for _, t := range g.targets {
-		if len(all) < leavers && !slices.ContainsFunc(all, func(a deploy.Instance) bool { return a.Node == t.Node }) {
-			all = append(all, t)
+// leaversFirst has instances that are on different nodes come first: by their place it is told what passes through them
+// (behaviour.Topology.Carries), and these leave.
+func leaversFirst(all []deploy.Instance) []deploy.Instance {
+	var first, then []deploy.Instance
+	for _, t := range all {
+		if len(first) < leavers && !slices.ContainsFunc(first, func(a deploy.Instance) bool { return a.Node == t.Node }) {
+			first = append(first, t)
+		} else {
+			then = append(then, t)
 		}
 	}
-	if len(all) < leavers {
-		return fmt.Errorf("all instances are on %d nodes, and one on each of %d is to leave the mesh", len(all), leavers)
+	return append(first, then...)
+}
+
+// Unenrol implements disrupt.Unenroller: the first pods, which are on different nodes, leave, side by side.
+func (g *ground) Unenrol(ctx context.Context) error {
+	if len(g.targets) < leavers || g.targets[0].Node == g.targets[1].Node {
+		return fmt.Errorf("all %d instances are on one node, and one on each of %d is to leave the mesh", len(g.targets), leavers)
 	}
 	side, ctx := errgroup.WithContext(ctx)
-	for _, pod := range all {
+	for _, pod := range g.targets[:leavers] {
 		side.Go(func() error {
 			if err := g.takeOut(ctx, pod); err != nil {
 				return fmt.Errorf("taking %s out of the mesh, and back into it: %w", pod.Name, err)
@@ -73,17 +81,19 @@ func (g *ground) takeOut(ctx context.Context, pod deploy.Instance) error {
 		return err
 	}
 	is(timeline.Event{Kind: timeline.MeshLeaving, Err: timeline.Monotonic() - asked})
-	var held []appsockets.Socket
+	left := map[string]string{} // with what was seen last
 	err := disrupt.Await(ctx, leftWithin+g.scenario.Topology.Deadline, pod.Name+" to leave the mesh", func(ctx context.Context) (bool, string, error) {
-		var err error
-		held, err = g.carried(ctx, pod)
-		return len(held) == 0, wordsOf(held), err
+		now, err := g.carried(ctx, pod)
+		if err == nil {
+			left["held"] = wordsOf(now)
+		}
+		return err == nil && len(now) == 0, wordsOf(now), err
 	})
 	// What stays is the proxy's to answer for, and the recording is sound.
 	if err != nil && !disrupt.NotWithin(err) {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshLeft, Attrs: map[string]string{"held": wordsOf(held)}})
+	is(timeline.Event{Kind: timeline.MeshLeft, Attrs: left})
 	if err := disrupt.Pause(ctx, stays); err != nil {
 		return err
 	}
@@ -101,7 +111,11 @@ func (g *ground) takeOut(ctx context.Context, pod deploy.Instance) error {
 	if err != nil && !disrupt.NotWithin(err) {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshJoined})
+	var joined map[string]string
+	if err != nil {
+		joined = map[string]string{"lacks": err.Error()}
+	}
+	is(timeline.Event{Kind: timeline.MeshJoined, Attrs: joined})
 	return disrupt.Pause(ctx, stays)
 }
 

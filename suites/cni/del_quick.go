@@ -66,6 +66,9 @@ func DelIsQuick() assertions.Check {
 					}
 					tally.Span(e.At-took, e.At)
 					slowest = max(slowest, took)
+					if why := e.Attrs["unread"]; why != "" {
+						tally.Doubt("%s: nobody read whether its peers were told: %s", t.Name, why)
+					}
 					switch why := e.Attrs["error"]; {
 					case why != "":
 						tally.Against(e.At, t.Name, "", "%s: DEL failed: %s", t.Clock(e.At), why)

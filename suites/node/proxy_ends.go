@@ -181,6 +181,11 @@ func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 					continue
 				}
 				total++
+				if until, doubtful := turns.doubtful(s); doubtful {
+					lost++
+					tally.Late(c, until, s.Stream.Target(), s.ID, "%s: turned away before the deletion, as the watch has that", beside(all, s.End))
+					continue
+				}
 				if node, behind := turns.behind(s); behind && s.New() && !s.Failed() && !s.Saturated {
 					tunnels[node]++
 				}
@@ -259,37 +264,76 @@ func turnedAway(s timeline.Sample) bool {
 // turnings are when the proxies of nodes began to turn tunnels away: when they were told to go, and when the first tunnel there
 // heard of that, which is long behind a deletion where a preStop hook is.
 type turnings struct {
-	at map[string][]time.Duration // by node, of those that our own client has tunnels to
-	on map[string]string          // the nodes of workloads, by UID
+	all []replaced
+	at  map[string][]time.Duration // by node, of those that our own client has tunnels to
+	on  map[string]string          // the nodes of workloads, by UID
+	// early are, by node, the first words in tunnels that came before that of the watch, by more than it is late on a
+	// machine with time for it; until is that word.
+	early, until map[string]time.Duration
 }
 
 func turningsIn(c assertions.Case, all []replaced) turnings {
-	out := turnings{map[string][]time.Duration{}, nodesOf(c)}
+	out := turnings{all, map[string][]time.Duration{}, nodesOf(c), map[string]time.Duration{}, map[string]time.Duration{}}
 	tunnels := tunnel.Of(c, func(string) bool { return true })
 	for _, r := range all {
+		early := around
+		if r.watched {
+			early = starvedBy
+		}
 		first, some := time.Duration(0), false // word of it in a tunnel there, and whether there are any
 		for _, k := range tunnels {
 			if out.on[k.Stream.Target()] != r.node {
 				continue
 			}
 			some = true
-			if said, ok := k.GoAway(); ok && said >= r.told-around && (first == 0 || said < first) {
+			if said, ok := k.GoAway(); ok && said >= r.told-early && (first == 0 || said < first) {
 				first = said
 			}
 		}
 		if some {
 			out.at[r.node] = append(out.at[r.node], r.told, max(r.told, first))
+			if first > 0 && first < r.told-around {
+				out.early[r.node], out.until[r.node] = first, r.told
+			}
 		}
 	}
 	return out
 }
 
-// excuse says whether a request of our own client's was turned away as it may be: in a tunnel that had carried another one, or in
-// one that came when its proxy had just begun to turn tunnels away.
+// excuse says whether a request of our own client's was turned away as it may be: in a tunnel that had carried another one, while
+// a proxy of its node went, or in one that came when that had just begun to turn tunnels away.
 func (t turnings) excuse(s timeline.Sample) bool {
-	return turnedAway(s) && (!s.New() || slices.ContainsFunc(t.at[t.on[s.Stream.Target()]], func(at time.Duration) bool {
-		return s.End >= at-around && s.Start < at+takenUntil
-	}))
+	if !turnedAway(s) {
+		return false
+	}
+	node := t.on[s.Stream.Target()]
+	if !s.New() {
+		return slices.ContainsFunc(t.all, func(r replaced) bool {
+			return r.node == node && s.End >= min(r.since, r.told-starvedBy) && (r.gone == 0 || s.Start < r.gone+takenUntil)
+		})
+	}
+	return slices.ContainsFunc(t.at[node], func(at time.Duration) bool { return s.End >= at-around && s.Start < at+takenUntil })
+}
+
+// doubtful says whether a request was turned away when its proxy had begun to say GOAWAY, and the watch had not shown its deletion: it is
+// that which may be late. until is when it showed that.
+func (t turnings) doubtful(s timeline.Sample) (until time.Duration, is bool) {
+	node := t.on[s.Stream.Target()]
+	first, is := t.early[node]
+	return t.until[node], is && turnedAway(s) && s.End >= first-around && s.Start < t.until[node]
+}
+
+// behindWord is how long after the word to its proxy the first tunnel of each node heard of it, the least of all.
+func (t turnings) behindWord() time.Duration {
+	least, some := time.Duration(0), false
+	for _, at := range t.at {
+		for i := 0; i+1 < len(at); i += 2 {
+			if d := at[i+1] - at[i]; !some || d < least {
+				least, some = d, true
+			}
+		}
+	}
+	return least
 }
 
 // behind says on which node a request of our own client's was begun when its proxy was to turn no tunnel away any more.

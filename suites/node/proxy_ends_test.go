@@ -195,6 +195,42 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 	})
 }
 
+// What comes in tunnels before the watch shows a deletion is turned away for no reason, but that the watch may be late.
+func TestTunnelsAnewInCluster(t *testing.T) {
+	opens := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}
+	// turned has a second of new tunnels to an instance on the second node, whose proxy is told to go a second behind the first,
+	// be turned away before that; says is when those that stood heard of it.
+	with := func(busy bool, says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			rollOut{told: toldAt, gone: map[string]time.Duration{"proxy": goneAt}}.on(s, "a")
+			rollOut{told: toldAt + time.Second, gone: map[string]time.Duration{"proxy": goneAt}}.on(s, "b")
+			calls(s, func(x *timeline.Sample) { x.Saturated = busy && x.Start >= toldAt && x.Start < toldAt+2*time.Second })
+			for i, uid := range []string{scene.UID, scene.OtherUID} {
+				s.Event(time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = []string{"a", "b"}[i]
+				for n := range 300 {
+					at := toldAt + time.Duration(n)*50*time.Millisecond
+					x := timeline.Sample{
+						Stream: flow.To(opens, uid), ID: fmt.Sprint(uid, n), Conn: uint64(n + 1), Nth: 1, StreamID: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+						Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+					}
+					if i == 1 && at > toldAt+100*time.Millisecond && at < toldAt+400*time.Millisecond {
+						x.Outcome, x.Phase, x.First = timeline.GoAway, timeline.PhaseFirstByte, 0
+					}
+					s.Add(x)
+				}
+				standTo(s, uid, silent, 1, says...)
+			}
+		}
+	}
+	check := NoneFailsMeanwhile(anew)
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "by a proxy that says nothing", Build: with(false), Want: spec.Fail},
+		{Name: "behind its GOAWAY, on a machine with time", Build: with(false, frame(toldAt+100*time.Millisecond, timeline.FrameGoAway)), Want: spec.Fail},
+		{Name: "behind its GOAWAY, on a busy machine", Build: with(true, frame(toldAt+100*time.Millisecond, timeline.FrameGoAway)), Want: spec.Inconclusive},
+	})
+}
+
 // Who opens tunnels while proxies are replaced may be turned away when one of them begins to go, and not for long.
 func TestTunnelsAnew(t *testing.T) {
 	opens := flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}
@@ -208,7 +244,7 @@ func TestTunnelsAnew(t *testing.T) {
 				replace(s, node, toldAt, goneAt)
 				s.Event(time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
 				s.Events[len(s.Events)-1].Node = node
-				for n := range 200 {
+				for n := range 300 {
 					at := toldAt - time.Second + time.Duration(n)*50*time.Millisecond
 					x := timeline.Sample{
 						Stream: flow.To(opens, uid), ID: fmt.Sprint(uid, n), Conn: uint64(n + 1), Nth: 1, StreamID: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
@@ -246,6 +282,14 @@ func TestTunnelsAnew(t *testing.T) {
 				x.Outcome, x.Phase, x.First = timeline.GoAway, timeline.PhaseFirstByte, 0
 			}
 		}), Want: spec.Pass},
+		{Name: "turned away in tunnels that had carried others, long after the proxies had gone", Build: with(func(x *timeline.Sample) {
+			if x.Start >= toldAt+5*time.Second {
+				x.Stream, x.Nth, x.StreamID, x.Conn = flow.To(keeps, scene.UID), 2, 3, 1
+			}
+			if x.Start > goneAt+takenUntil {
+				x.Outcome, x.Phase, x.First = timeline.RefusedStream, timeline.PhaseFirstByte, 0
+			}
+		}), Want: spec.Fail},
 		{Name: "late, for want of CPU", Build: with(func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt+takenUntil }), Want: spec.Inconclusive},
 		{Name: "none is opened any more", Build: with(func(x *timeline.Sample) {
 			if x.Start >= toldAt+takenUntil {

@@ -61,6 +61,9 @@ func EndedWhenAcknowledged() assertions.Check {
 				}
 				done, untold := calls[0].At, calls[0].Attrs["untold"]
 				tally.Span(t.Exit.At, done)
+				if why := calls[0].Attrs["unread"]; why != "" {
+					tally.Doubt("%s: nobody read whether its removal was acknowledged: %s", t.Name, why)
+				}
 				if untold != "" {
 					never++
 					const text = "%s: its agent waited for the acknowledgement of its removal in vain: %s"

@@ -23,7 +23,11 @@ func OfReplaced(check assertions.Check) assertions.Check {
 		all := replacedIn(c)
 		tally.Count(replacedFloor, seenGone(all))
 		went := tally.Conclude("", "")
-		c.Terminations, c.Deadline = endsOf(c, all), c.ProxyDeadline()
+		c.Terminations = endsOf(c, all)
+		// The deadline counts from SIGTERM, and the GOAWAY says when that was, where the word is that of a deletion.
+		if c.Deadline = c.ProxyDeadline(); c.Deadline > 0 {
+			c.Deadline += turningsIn(c, all).behindWord()
+		}
 		out := judge(c)
 		out.Evidence = append(out.Evidence, went.Evidence...)
 		if out.Verdict == spec.Pass && went.Verdict != spec.Pass {
@@ -43,13 +47,14 @@ func endsOf(c assertions.Case, all []replaced) []assertions.Ending {
 	nodes := nodesOf(c)
 	var out []assertions.Ending
 	for _, r := range all {
+		half := (r.told - r.since) / 2 // it was in between
 		for _, uid := range slices.Sorted(maps.Keys(dialled)) {
 			if nodes[uid] != r.node {
 				continue
 			}
 			e := assertions.Ending{
-				UID: uid, Name: r.proxy, Node: r.node, ExitCode: -1,
-				Drain: assertions.Instant{At: r.told, Err: r.told - r.since, Source: "the proxy was told to go"},
+				UID: uid, Name: r.proxy, Node: r.node, ExitCode: -1, Role: assertions.RoleProxies, // the app accepts as before
+				Drain: assertions.Instant{At: r.told - half, Err: half, Source: "the proxy was told to go"},
 			}
 			if r.gone > 0 {
 				e.Exit = assertions.Instant{At: r.gone, Source: "the proxy was gone"}

@@ -126,3 +126,22 @@ func TestEndsWithTheLastOfReplaced(t *testing.T) {
 		{Name: "long after the last", Build: with(last + tunnel.EndsWithin + time.Millisecond), Want: spec.Fail},
 	})
 }
+
+// In a cluster nobody sees the word to a proxy but in its deletion, and its successor came seconds before that.
+func TestReplacedInClusterSays(t *testing.T) {
+	with := func(says ...timeline.Frame) func(scene.Scene) {
+		return func(s scene.Scene) {
+			rollOut{told: goesAt, gone: map[string]time.Duration{"proxy": goneAt}}.on(s, "a", "b")
+			for i, uid := range []string{scene.UID, scene.OtherUID} {
+				s.Event(2*time.Second, timeline.PodReady, uid, map[string]string{"ready": "true"})
+				s.Events[len(s.Events)-1].Node = []string{"a", "b"}[i]
+				standTo(s, uid, kept, 6, says...)
+			}
+		}
+	}
+	judgeReplaced(t, assertions.FirstGoAwayMax(), []scene.Row{
+		{Name: "two phases", Build: with(frame(saidAt, timeline.FrameGoAway), names(saidAt+time.Millisecond)), Want: spec.Pass},
+		{Name: "it names the last stream at once", Build: with(names(saidAt)), Want: spec.Fail},
+		{Name: "it named the last stream before the deletion showed", Build: with(names(goesAt - 100*time.Millisecond)), Want: spec.Inconclusive},
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/datapath"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -40,8 +41,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: 4 * time.Second}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1},
 	},
-	Checks:     []assertions.Check{OfReplaced(assertions.FirstGoAwayMax()), OfReplaced(assertions.RacingStreams()), OfReplaced(tunnel.EndsWithTheLast())},
-	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce, datapath.StrandsCrossing, datapath.TunnelsOutstay},
+	Checks: []assertions.Check{
+		OfReplaced(assertions.FirstGoAwayMax()), OfReplaced(assertions.RacingStreams()), OfReplaced(assertions.BelowLastCompletes()), OfReplaced(tunnel.EndsWithTheLast()),
+	},
+	BrokenBy:   []spec.Fault{datapath.GoAwayNamesAtOnce, datapath.StrandsCrossing, nodeproxy.CutsEarly, datapath.TunnelsOutstay},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -72,6 +72,7 @@ type leaver struct {
 	asked, leaving, left, joining, back time.Duration
 	held                                []string // sockets in its network when it had left
 	looked                              bool     // somebody looked for these
+	lacks                               string   // what was missing, when it was not back in time
 }
 
 // leaversIn are those of a recording.
@@ -95,7 +96,9 @@ func leaversIn(c assertions.Case) []leaver {
 		held, looked := left.Attrs["held"]
 		l.held, l.looked = strings.Fields(held), looked
 		_, l.joining = first(timeline.MeshJoining, e.UID, l.leaving)
-		_, l.back = first(timeline.MeshJoined, e.UID, l.leaving)
+		var joined timeline.Event
+		joined, l.back = first(timeline.MeshJoined, e.UID, l.leaving)
+		l.lacks = joined.Attrs["lacks"]
 		out = append(out, l)
 	}
 	return out
@@ -281,20 +284,25 @@ func OutAndBack() assertions.Check {
 			out := plainOnes(&tally, c, all)
 			tally.SeenWire(c)
 			for _, l := range all {
+				if l.lacks != "" {
+					tally.Against(l.back, l.name, "", "it was not back in the mesh: %s", l.lacks)
+				}
 				tally.Least(plain.OnWire(c), l.name, out[l.uid])
-				answered, n := 0, 0
+				answered, returned, n := 0, 0, 0
 				for _, s := range c.Timeline.Samples {
 					switch {
 					case !l.about(s) || s.Failed():
 					case s.Stream.Flow().Path == flow.Outbound && s.Start > l.left && s.End < l.joining:
 						answered++
+					case s.Stream.Flow().Path == flow.Outbound && s.Start > l.back+c.P:
+						returned++
 					case s.New() && s.Start > l.back+c.P:
 						n++
 					}
 				}
 				tally.Least(again, l.name, n)
 				tally.Least(calls.OffWire(c), l.name, answered)
-				tally.Least(looks.OffWire(c), l.name, ownTunnels(&tally, c, l))
+				tally.Least(looks.OffWire(c), l.name, ownTunnels(&tally, c, l, returned))
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s reached without a tunnel while out of the mesh, and through tunnels alone before and after", assertions.Plural(len(all), "workload was", "workloads were")),
@@ -327,10 +335,14 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 }
 
 // ownTunnels counts the looks at the sockets of a workload that saw a tunnel of its own later than P after its return; one
-// that saw it while it was out has a culprit.
-func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) int {
-	n := 0
+// that saw it while it was out has a culprit. Where none saw one, and it called others all the while, it is back for
+// nobody: returned is how many of its calls were answered then.
+func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver, returned int) int {
+	n, looks := 0, map[time.Duration]bool{}
 	for _, e := range c.Timeline.EventsOf(timeline.Sockets, l.uid) {
+		if e.At > l.back+c.P {
+			looks[e.At] = true
+		}
 		stands := slices.ContainsFunc(e.Held(), func(s timeline.Socket) bool { return s.State == "established" })
 		switch {
 		case !stands || !tunnelled(e.Attrs["peer"]):
@@ -339,6 +351,9 @@ func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) int {
 		case e.At > l.back+c.P:
 			n++
 		}
+	}
+	if n == 0 && len(looks) >= 4 && returned >= 20 {
+		y.Against(l.back+c.P, l.name, "", "none of %d looks at its network saw a tunnel of its own when it was back, and %d calls of it were answered", len(looks), returned)
 	}
 	return n
 }

@@ -196,6 +196,28 @@ func TestOutAndBack(t *testing.T) {
 		{Name: "in a cluster, one that is closing", Build: in(func(s scene.Scene) { back(s); looked(s, leftAt+time.Second, "close-wait") }), Want: spec.Pass},
 		{Name: "in a cluster, with a tunnel while out", Build: in(func(s scene.Scene) { back(s); looked(s, leftAt+time.Second, "established") }), Want: spec.Fail},
 		{Name: "in a cluster, without one after", Build: in(func(s scene.Scene) { looked(s, leavingAt, "established") }), Want: spec.Inconclusive},
+		{Name: "in a cluster, with calls and without a tunnel after", Build: in(func(s scene.Scene) {
+			for n := range 6 {
+				looked(s, backAt+scene.P+time.Duration(n+1)*250*time.Millisecond, "close-wait")
+			}
+			for n, uid := range []string{scene.UID, scene.OtherUID} {
+				for k := range 30 {
+					at := backAt + scene.P + time.Duration(k+1)*20*time.Millisecond
+					s.Add(timeline.Sample{
+						Stream: flow.To(passing[3].Flow, uid), ID: fmt.Sprint("own", n, "-", k), Conn: uint64(k + 3000), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+						Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
+					})
+				}
+			}
+		}), Want: spec.Fail},
+		{Name: "in a cluster, and never back", Build: in(func(s scene.Scene) {
+			back(s)
+			for i, e := range s.Events {
+				if e.Kind == timeline.MeshJoined {
+					s.Events[i].Attrs = map[string]string{"lacks": "nobody listens"}
+				}
+			}
+		}), Want: spec.Fail},
 		{Name: "in a cluster, with no calls", Build: func(s scene.Scene) {
 			leave(s, "")
 			asks(s, nil)
