@@ -245,6 +245,32 @@ func TestNoticesSilence(t *testing.T) {
 	})
 }
 
+func TestLeavesToldTunnels(t *testing.T) {
+	// Each tunnel is told to go, stands for a while, and gets a CONNECT so long after its GOAWAY; others get them all the time.
+	telling := func(tunnels int, stands, connects time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			begun(s, flow.PeerRefuses)
+			for n := range tunnels {
+				at, conn := bad+time.Duration(n)*200*time.Millisecond, fmt.Sprint(n)
+				peerSaw(s, flow.PeerRefuses, at, timeline.PeerConnect, "conn", conn, "stream", "1")
+				peerSaw(s, flow.PeerRefuses, at, timeline.PeerGoAway, "conn", conn)
+				if connects > 0 {
+					peerSaw(s, flow.PeerRefuses, at+connects, timeline.PeerConnect, "conn", conn, "stream", "3")
+				}
+				peerSaw(s, flow.PeerRefuses, at+stands, timeline.PeerEnded, "conn", conn)
+			}
+		}
+	}
+	judge(t, LeavesToldTunnels(), []scene.Row{
+		{Name: "left", Build: telling(40, 3*time.Second, 0), Want: spec.Pass},
+		{Name: "a CONNECT was on its way", Build: telling(40, 3*time.Second, 900*time.Millisecond), Want: spec.Pass},
+		{Name: "CONNECTs long after", Build: telling(40, 3*time.Second, 1100*time.Millisecond), Want: spec.Fail},
+		{Name: "one CONNECT long after", Build: telling(1, 3*time.Second, 2*time.Second), Want: spec.Fail},
+		{Name: "none stood", Build: telling(40, 900*time.Millisecond, 0), Want: spec.Inconclusive},
+		{Name: "few were told", Build: telling(20, 3*time.Second, 0), Want: spec.Inconclusive},
+	})
+}
+
 func TestPoolsThroughGoAways(t *testing.T) {
 	moving := func(told, tunnels int, set func(*timeline.Sample)) func(scene.Scene) {
 		return func(s scene.Scene) {
