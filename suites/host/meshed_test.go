@@ -34,7 +34,7 @@ func TestTemplate(t *testing.T) {
 	m := &meshed{ground: &ground{subject: stack.Subject(behaviour.Tunnelled)}}
 	made, err := m.template(system.Place{
 		Name: "a", UID: "a", Address: "198.18.0.2", MinDrain: time.Second, Unready: time.Second, Timeout: 9 * time.Second, Grace: 20 * time.Second,
-		Form: system.Plain, Waits: 7 * time.Second, Fault: string(datapath.TunnelsUntold),
+		Form: system.Plain, PreStop: true, Waits: 7 * time.Second, Fault: string(datapath.TunnelsUntold),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Form != system.Plain || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != datapath.TunnelsUntold {
+	if got.Form != system.Plain || !got.PreStop || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != datapath.TunnelsUntold {
 		t.Errorf("%v", got)
 	}
 }
