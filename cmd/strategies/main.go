@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command strategies measures what linkerd2 issue 10379 and its likes dispute: when a sidecar
-// should accept no more. It runs each way to leave on a cluster of its own, as a native sidecar and
-// as a plain container, under a short grace period and under one of an hour, and writes a page of
-// what was lost. It takes up where it stopped.
+// should accept no more. It runs each way to leave on a cluster of its own, as a native sidecar, with
+// a preStop hook and without, and as a plain container, under a short grace period and under one of an
+// hour, and writes a page of what was lost. It takes up where it stopped.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 
 // strategy is one way to leave.
 type strategy struct {
-	// Name is that of its system, and its folder's; Does is what the page says of it.
+	// Name is that of its systems, and their folders', with that of a part; Does is what the page says of it.
 	Name, Does string
 	// Leave is what the pod's annotation says.
 	Leave string
@@ -45,16 +45,16 @@ type strategy struct {
 // has ended, and the other long after.
 var strategies = []strategy{
 	{"with-app", "accepts until the app is gone", string(sidecar.WithApp)},
-	{"at-once", "refuses at SIGTERM", string(sidecar.AtOnce)},
-	{"waits-shorter", "accepts for 5 s from SIGTERM", string(sidecar.Waits) + ", wait: 5s"},
-	{"waits-longer", "accepts for 25 s from SIGTERM", string(sidecar.Waits) + ", wait: 25s"},
+	{"at-once", "accepts no more", string(sidecar.AtOnce)},
+	{"waits-shorter", "accepts for 5 s", string(sidecar.Waits) + ", wait: 5s"},
+	{"waits-longer", "accepts for 25 s", string(sidecar.Waits) + ", wait: 25s"},
 	{"at-zero", "accepts until nothing passes through it", string(sidecar.AtZero)},
 }
 
 func run(ctx context.Context) error {
 	var dir, page, k8s, name string
 	var keep bool
-	flag.StringVar(&dir, "out", "lastcall-report/strategies", "folder for the runs; a strategy that has its report there is not run again")
+	flag.StringVar(&dir, "out", "lastcall-report/strategies", "folder for the runs; a part of a strategy that has its report there is not run again")
 	flag.StringVar(&page, "page", "docs/strategies.md", "page to write")
 	flag.StringVar(&k8s, "k8s", kind.DefaultKubernetes, "Kubernetes version")
 	flag.StringVar(&name, "name", "strategies", "name of the cluster, which is made and taken away")
@@ -64,24 +64,28 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("it takes flags only, not %q: see -h", flag.Args())
 	}
 	declare()
-	var left []*system.System
-	for _, s := range strategies {
-		if _, err := os.Stat(filepath.Join(dir, s.Name, v1alpha1.File)); err == nil {
+	for _, p := range parts {
+		var left []*system.System
+		for _, s := range strategies {
+			own := filepath.Join(dir, p.of(s))
+			if _, err := os.Stat(filepath.Join(own, v1alpha1.File)); err == nil {
+				continue
+			}
+			// What was begun and not ended can't be gone on with.
+			if err := os.RemoveAll(own); err != nil {
+				return err
+			}
+			sys, err := s.system(filepath.Join(dir, "systems"), p.of(s))
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.of(s), err)
+			}
+			left = append(left, sys)
+		}
+		if len(left) == 0 {
 			continue
 		}
-		// What was begun and not ended can't be gone on with.
-		if err := os.RemoveAll(filepath.Join(dir, s.Name)); err != nil {
-			return err
-		}
-		sys, err := s.system(filepath.Join(dir, "systems"))
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-		left = append(left, sys)
-	}
-	if len(left) > 0 {
 		cfg := suites.Config{
-			Stage: suites.StageKind, Kubernetes: k8s, Nodes: 3, Name: name, Keep: keep, Behaviours: ids(), Out: dir,
+			Stage: suites.StageKind, Kubernetes: k8s, Nodes: 3, Name: name, Keep: keep, Behaviours: p.ids(), Out: dir,
 			Say: func(format string, args ...any) { fmt.Printf("strategies: "+format+"\n", args...) },
 		}
 		if _, err := suites.ExecuteEach(ctx, cfg, left); err != nil {
@@ -90,7 +94,7 @@ func run(ctx context.Context) error {
 	}
 	var rows []row
 	for _, s := range strategies {
-		r, err := measured(filepath.Join(dir, s.Name), s)
+		r, err := measured(dir, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
@@ -99,8 +103,8 @@ func run(ctx context.Context) error {
 	return os.WriteFile(page, write(rows), 0o644)
 }
 
-// system is the reference with a strategy: its file and its manifest, written to a folder.
-func (s strategy) system(dir string) (*system.System, error) {
+// system is the reference with a strategy, under a name: its file and its manifest, written to a folder.
+func (s strategy) system(dir, name string) (*system.System, error) {
 	const file, manifest = "reference-sidecar.yaml", "manifests/reference-sidecar.yaml"
 	const own, leaves = "{name: sidecar}", "deadline: {{.Timeout}}"
 	text, err := os.ReadFile(filepath.Join("systems", file))
@@ -115,11 +119,11 @@ func (s strategy) system(dir string) (*system.System, error) {
 		return nil, errors.New("the reference's files are no more as this command knows them")
 	}
 	files := map[string]string{
-		s.Name + ".yaml":      strings.Replace(strings.Replace(string(text), own, "{name: "+s.Name+"}", 1), manifest, s.Name+"-pods.yaml", 1),
-		s.Name + "-pods.yaml": strings.Replace(string(pods), leaves, leaves+", leave: "+s.Leave, 1),
+		name + ".yaml":      strings.Replace(strings.Replace(string(text), own, "{name: "+name+"}", 1), manifest, name+"-pods.yaml", 1),
+		name + "-pods.yaml": strings.Replace(string(pods), leaves, leaves+", leave: "+s.Leave, 1),
 	}
 	if err := system.WriteFiles(dir, files, 0o644); err != nil {
 		return nil, err
 	}
-	return system.Load(filepath.Join(dir, s.Name+".yaml"))
+	return system.Load(filepath.Join(dir, name+".yaml"))
 }

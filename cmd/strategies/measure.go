@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -31,25 +32,52 @@ const (
 type column struct {
 	Form  system.Form
 	Grace time.Duration // 0: it is about Jobs
+	// PreStop: its end begins at a preStop hook of its own. A Job's pod, which ends by itself, has none run.
+	PreStop bool
 }
 
-var columns = []column{
-	{system.Plain, short}, {system.Plain, long}, {system.Plain, 0},
-	{system.Native, short}, {system.Native, long}, {system.Native, 0},
+// part is some columns, which have a run of each strategy to themselves.
+type part struct {
+	name    string // added to the strategy's
+	columns []column
 }
+
+var parts = []part{
+	{"", []column{
+		{system.Plain, short, false}, {system.Plain, long, false}, {system.Plain, 0, false},
+		{system.Native, short, false}, {system.Native, long, false}, {system.Native, 0, false},
+	}},
+	{"-prestop", []column{{system.Native, short, true}, {system.Native, long, true}}},
+}
+
+// of is the name of a strategy's run.
+func (p part) of(s strategy) string { return s.Name + p.name }
+
+// ids are those of its recordings.
+func (p part) ids() []string {
+	var out []string
+	for _, c := range p.columns {
+		out = append(out, c.id())
+	}
+	return out
+}
+
+// columns are those of all parts.
+var columns = func() []column {
+	var out []column
+	for _, p := range parts {
+		out = append(out, p.columns...)
+	}
+	return out
+}()
 
 // id is that of the recording's behaviour.
 func (c column) id() string {
 	kind := map[time.Duration]string{short: "short", long: "long", 0: "job"}[c.Grace]
-	return fmt.Sprintf("sidecar.strategy-%s-%s", c.Form, kind)
-}
-
-func ids() []string {
-	var out []string
-	for _, c := range columns {
-		out = append(out, c.id())
+	if c.PreStop {
+		kind = "prestop-" + kind
 	}
-	return out
+	return fmt.Sprintf("sidecar.strategy-%s-%s", c.Form, kind)
 }
 
 // declare registers what is recorded. Nothing is judged there: each recording is what is counted in.
@@ -61,7 +89,7 @@ func declare() {
 			Needs: []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 			Why:   "It is disputed.", Causes: "A setting.", Fix: "Choose one.",
 			Topology: behaviour.Topology{
-				Role: system.Sidecar, Form: c.Form, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
+				Role: system.Sidecar, Form: c.Form, PreStop: c.PreStop, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
 				Deadline: 25 * time.Second, Grace: max(c.Grace, short), // a Job's own is of no account
 			},
 			Disrupt:    disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Within: 90 * time.Second},
@@ -116,40 +144,53 @@ type cell struct {
 type row struct {
 	strategy
 
-	Cells      []cell
-	Kubernetes string
-	Revision   string
-	Day        string
+	Cells []cell
+	// Made are its runs, each by its Kubernetes version, suite and day.
+	Made []string
 }
 
-// measured counts what a strategy's run recorded.
+// measured counts what a strategy's runs recorded.
 func measured(dir string, s strategy) (row, error) {
 	out := row{strategy: s}
-	report, err := yaml.ReadDir(dir)
-	if err != nil {
-		return out, err
-	}
-	out.Kubernetes, out.Revision = report.Environment.Kubernetes, report.Suite.Revision
-	out.Day = report.Metadata.Date.Format(time.DateOnly)
-	for _, c := range columns {
-		b, _ := behaviour.Find(c.id())
-		r, err := behaviour.Open(dir, b.ID)
+	for _, p := range parts {
+		own := filepath.Join(dir, p.of(s))
+		report, err := yaml.ReadDir(own)
 		if err != nil {
 			return out, err
 		}
-		var counted cell
-		b.Checks[0].Judge = func(of assertions.Case) spec.Finding {
-			counted = count(of)
-			return whole(of)
+		made := "Kubernetes " + report.Environment.Kubernetes
+		if r := report.Suite.Revision; r != "" { // of a binary that was built from a checkout
+			made += ", suite " + r
 		}
-		judged, _ := r.Judge(b)
-		if judged.Verdict != spec.Pass {
-			counted.Why = judged.Reason
+		out.Made = append(out.Made, made+", "+report.Metadata.Date.Format(time.DateOnly))
+		for _, c := range p.columns {
+			counted, err := c.measured(own)
+			if err != nil {
+				return out, err
+			}
+			out.Cells = append(out.Cells, counted)
 		}
-		counted.Scenario = judged.Scenario
-		out.Cells = append(out.Cells, counted)
 	}
 	return out, nil
+}
+
+// measured counts what a column's recording in a run's folder has.
+func (c column) measured(dir string) (counted cell, err error) {
+	b, _ := behaviour.Find(c.id())
+	r, err := behaviour.Open(dir, b.ID)
+	if err != nil {
+		return cell{}, err
+	}
+	b.Checks[0].Judge = func(of assertions.Case) spec.Finding {
+		counted = count(of)
+		return whole(of)
+	}
+	judged, _ := r.Judge(b)
+	if judged.Verdict != spec.Pass {
+		counted.Why = judged.Reason
+	}
+	counted.Scenario = judged.Scenario
+	return counted, nil
 }
 
 // count counts in a recording.

@@ -27,15 +27,16 @@ func TestSystems(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir("../..")
 	for _, s := range strategies {
-		sys, err := s.system(dir)
+		name := parts[1].of(s)
+		sys, err := s.system(dir, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pods, err := os.ReadFile(filepath.Join(dir, s.Name+"-pods.yaml"))
+		pods, err := os.ReadFile(filepath.Join(dir, name+"-pods.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sys.Name() != s.Name || !sys.Reference() || !strings.Contains(string(pods), ", leave: "+s.Leave+"{") {
+		if sys.Name() != name || !sys.Reference() || !strings.Contains(string(pods), ", leave: "+s.Leave+"{") {
 			t.Errorf("%s: a system called %s, a reference: %v", s.Name, sys.Name(), sys.Reference())
 		}
 	}
@@ -79,8 +80,8 @@ func TestWrite(t *testing.T) {
 	cells := make([]cell, len(columns))
 	cells[0] = cell{Scenario: "delete-1", In: share{3, 10}, Out: share{0, 20}, Stayed: true}
 	cells[2] = cell{Jobs: []string{"goes on, was to be complete"}}
-	page := string(write([]row{{strategy: strategies[1], Cells: cells, Kubernetes: "v1.34.4"}}))
-	for _, want := range []string{"in **3 of 10**; out 0 of 20; **still there after 1m0s**", "goes on, was to be complete", "`leave: at-once`", "`delete-1`", "v1.34.4"} {
+	page := string(write([]row{{strategy: strategies[1], Cells: cells, Made: []string{"Kubernetes v1.34.4, suite a1, 2026-11-26", "Kubernetes v1.34.4, suite a2, 2026-11-27"}}}))
+	for _, want := range []string{"in **3 of 10**; out 0 of 20; **still there after 1m0s**", "goes on, was to be complete", "`leave: at-once`", "`delete-1`", "suite a1, 2026-11-26; Kubernetes v1.34.4, suite a2", "from its preStop hook on it"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

@@ -160,9 +160,12 @@ type Topology struct {
 	Form system.Form `json:"form,omitempty"`
 	// Learns is how the reference sidecar knows as a plain container that its app has ended.
 	Learns system.Learns `json:"learns,omitempty"`
-	// Waits is for how long the reference sidecar accepts from SIGTERM on, whatever its app does; 0:
-	// for as long as its app does.
+	// Waits is for how long the reference sidecar accepts from the begin of its end on, whatever its app
+	// does; 0: for as long as its app does.
 	Waits time.Duration `json:"waits,omitempty"`
+	// PreStop: the reference sidecar's end begins at a preStop hook of its own, so that a native one hears of
+	// its pod's end when its app does.
+	PreStop bool `json:"preStop,omitempty"`
 	// AtZero: the reference sidecar leaves when nothing passes through it, from its preStop hook on. Its
 	// instances differ in what there is to pass: see Carries.
 	AtZero bool `json:"atZero,omitempty"`

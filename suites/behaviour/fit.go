@@ -59,6 +59,8 @@ func unfit(b Behaviour, sys *system.System) string {
 		return "it has the sidecar leave at zero connections, as the suite's own takes it from it: run it without --system"
 	case t.Late > 0 && sys.Patches():
 		return "it has the sidecar listen late, as the suite's own takes it from it: run it without --system"
+	case t.Late > 0 && sys.Cluster != nil && sys.Cluster.Form == system.Native:
+		return fmt.Sprintf("it is about an app that starts before its sidecar listens, and that of %s is a native one by its cluster.form, which its app waits for: run it without --system", sys.Metadata.Name)
 	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
@@ -185,6 +187,9 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
 	}
 	if sys.Cluster != nil && sys.Cluster.Form != "" {
+		// A native one gets its own SIGTERM when its app has gone: of what is about SIGTERM that proves
+		// nothing, and a drain from its preStop hook does.
+		t.PreStop = t.PreStop || sys.Meshed() && sys.Cluster.Form == system.Native && t.Form != system.Native
 		t.Form = sys.Cluster.Form
 	}
 	if t.Form == system.Plain && sys.Meshed() {

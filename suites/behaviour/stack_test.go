@@ -3,6 +3,7 @@
 package behaviour_test
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -170,6 +171,39 @@ func TestFitOfASidecar(t *testing.T) {
 		}
 		if got.Topology != want || !slices.Equal(got.Traffic, []load.Profile{slow}) {
 			t.Errorf("%s: %+v, want %+v; %+v", name, got.Topology, want, got.Traffic)
+		}
+	}
+}
+
+// With the form native the suite's own sidecar is told by its preStop hook what a plain one hears by SIGTERM; what asks
+// for a native one has it as ever, and what is about a plain one's start is no matter of it.
+func TestFitOfANativeReference(t *testing.T) {
+	for name, tc := range map[string]struct {
+		form     system.Form
+		topology behaviour.Topology
+		preStop  bool
+		skip     string
+	}{
+		"of plain ones":                {system.Native, behaviour.Beside, true, ""},
+		"of tunnels":                   {system.Native, behaviour.Tunnelled, true, ""},
+		"of any":                       {system.Native, behaviour.BesideStreaming, true, ""},
+		"of native ones":               {system.Native, behaviour.BesideLongNative, false, ""},
+		"of those that leave at zero":  {system.Native, behaviour.BesideAtZero, true, ""},
+		"of plain ones that are late":  {system.Native, behaviour.BesideLate, false, "which its app waits for"},
+		"of plain ones, and it is":     {system.Plain, behaviour.Beside, false, ""},
+		"of plain ones, by themselves": {"", behaviour.Beside, false, ""},
+	} {
+		sys := &system.System{
+			Roles: []system.Role{system.App, system.Sidecar}, Features: []spec.Feature{spec.HTTP1}, Instances: 2,
+			Terminate: []system.Step{{Signal: "TERM"}}, Cluster: &system.Cluster{Form: tc.form},
+			Implementation: system.Implementation{Organization: "lastcall-dev", Project: "reference"},
+		}
+		got, skip := behaviour.Fit(behaviour.Behaviour{Topology: tc.topology, Disrupt: behaviour.DeleteEach}, sys)
+		want := cmp.Or(tc.form, tc.topology.Form)
+		if (skip.Why != "") != (tc.skip != "") || !strings.Contains(skip.Why, tc.skip) {
+			t.Errorf("%s: %q", name, skip.Why)
+		} else if skip.Why == "" && (got.Topology.Form != want || got.Topology.PreStop != tc.preStop) {
+			t.Errorf("%s: %+v", name, got.Topology)
 		}
 	}
 }

@@ -189,7 +189,7 @@ var (
 	// BesideAtZero is an app with a native sidecar that a preStop hook has leave at zero connections. Each
 	// of its four instances has another reason to leave, or to stay.
 	BesideAtZero = Topology{
-		Role: system.Sidecar, Form: system.Native, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Role: system.Sidecar, Form: system.Native, PreStop: true, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
 	// Resuming is an app with a sidecar that is told by controllers which come and go. It accepts for

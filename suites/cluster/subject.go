@@ -304,7 +304,7 @@ func (g *ground) place(peers []system.Backend, all string) system.Place {
 		Name: sys.Metadata.Name, Namespace: g.scope.Namespace, Address: all, ServerName: serverName, Backends: peers,
 		MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
 		Image: g.scope.Image, Ledger: g.stage.ledger(), Collector: g.stage.collector, CollectorSecret: ledgerSecret,
-		Secret: systemSecret, ConfigMap: systemConfig, Form: cmp.Or(t.Form, system.Native), Learns: t.Learns, Mesh: g.mesh(), Waits: t.Waits, AtZero: t.AtZero,
+		Secret: systemSecret, ConfigMap: systemConfig, Form: cmp.Or(t.Form, system.Native), Learns: t.Learns, Mesh: g.mesh(), Waits: t.Waits, PreStop: t.PreStop, AtZero: t.AtZero,
 		Late: t.Late, Liveness: t.Liveness, Controller: g.controllerIP, Roots: string(g.identity.ca),
 	})
 	if d := sys.Drain; t.Behind {

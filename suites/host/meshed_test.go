@@ -32,18 +32,25 @@ func TestTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &meshed{ground: &ground{subject: stack.Subject(behaviour.Tunnelled)}}
-	made, err := m.template(system.Place{
-		Name: "a", UID: "a", Address: "198.18.0.2", MinDrain: time.Second, Unready: time.Second, Timeout: 9 * time.Second, Grace: 20 * time.Second,
-		Form: system.Plain, Waits: 7 * time.Second, Fault: string(datapath.TunnelsUntold),
-	})
-	if err != nil {
-		t.Fatal(err)
+	template := func(of system.Place) sidecar.Settings {
+		of.Name, of.UID, of.Address = "a", "a", "198.18.0.2"
+		of.MinDrain, of.Unready, of.Timeout, of.Grace = time.Second, time.Second, 9*time.Second, 20*time.Second
+		made, err := m.template(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := sidecar.Parse(made.Annotations[injector.SettingsAnnotation])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	got, err := sidecar.Parse(made.Annotations[injector.SettingsAnnotation])
-	if err != nil {
-		t.Fatal(err)
+	got := template(system.Place{Form: system.Plain, Waits: 7 * time.Second, Fault: string(datapath.TunnelsUntold)})
+	if got.Form != system.Plain || got.PreStop || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != datapath.TunnelsUntold {
+		t.Errorf("%v", got)
 	}
-	if got.Form != system.Plain || got.Leave != sidecar.Waits || got.Wait.D() != 7*time.Second || got.Deadline.D() != 9*time.Second || got.Fault != datapath.TunnelsUntold {
+	got = template(system.Place{Form: system.Native, PreStop: true, AtZero: true})
+	if got.Form != system.Native || !got.PreStop || got.Leave != sidecar.AtZero {
 		t.Errorf("%v", got)
 	}
 }
