@@ -83,7 +83,7 @@ func GoneBeforeKill() assertions.Check {
 				for _, e := range exits {
 					left := k - e.At
 					if left+t.Exit.Err+e.Err <= killedApart {
-						tally.Late(c, k, t.Name, "", "%s: %s of %s went, %s before its app was killed", t.Clock(e.At), e.Attrs["container"], t.Name, left.Round(time.Millisecond))
+						tally.Late(c, k, t.Name, "", "%s: %s of %s went with its app, which was killed", t.Clock(e.At), e.Attrs["container"], t.Name)
 					}
 					if all++; all == 1 || left < least {
 						least = left
