@@ -51,6 +51,9 @@ const (
 	// Belated is a short GET that is sent Flow.Takes after its connection stood, on
 	// which nothing was said before.
 	Belated Op = "belated"
+	// Deferred is a short GET that is begun Flow.Takes behind its turn: whoever makes it has work in hand until then, and no
+	// connection. Conns is New.
+	Deferred Op = "deferred"
 	// Ahead is two short GETs at once, each of which the backend answers Flow.Takes
 	// after it has read it: the second one waits behind the first, and is a sample of
 	// its own. Protocol is HTTP/1.1's, and Conns is New.
@@ -151,6 +154,7 @@ var rows = []row{
 	{WebSocket, overH1, newConns, operation{takes: true, long: true, soon: true, feature: spec.WebSocket}, "WebSockets that are open for as long as the name says"},
 	{HalfHeader, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies to a header that comes in two halves, so far apart as the name says"},
 	{Belated, overH1, newConns, operation{takes: true, long: true, soon: true, page: true}, "short replies on connections on which nothing is said before, for as long as the name says"},
+	{Deferred, overH1, newConns, operation{takes: true, long: true, page: true}, "short replies to requests that are begun so long behind their turns as the name says, with no connection before"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
 	{Abandoned, []Protocol{HTTP1, BackendTLS}, newConns, operation{takes: true, long: true}, "uploads that the client cuts in the middle, after as long as the name says"},

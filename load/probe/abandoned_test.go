@@ -49,6 +49,19 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
+// What is deferred begins so long behind its turn, with no connection before, and is late by its own begin only.
+func TestDeferred(t *testing.T) {
+	noLeaks(t)
+	began := timeline.Monotonic()
+	addr := accept(t, func(_ int, c *net.TCPConn) { reset(c) })
+	p := load.Profile{Flow: flow.Flow{Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Deferred, Takes: 300 * time.Millisecond}, Rate: 50}
+	for _, s := range record(t, testStream(addr, p), 3) {
+		if s.Due < began+p.Takes || s.Start < s.Due || s.Outcome != timeline.Reset {
+			t.Error(text(s))
+		}
+	}
+}
+
 // A server that ends it before is none that was to be cut.
 func TestAbandonedByTheServer(t *testing.T) {
 	noLeaks(t)

@@ -34,6 +34,8 @@ type client struct {
 	every int64
 	// turns is how often an attempt takes Flow.Takes, one after the other; 0 is once.
 	turns int
+	// deferred: an attempt begins Flow.Takes behind its turn.
+	deferred bool
 	// vacant: where it asks for a connection nothing listens, and any answer is one.
 	vacant bool
 	// nameless: its requests carry no ID.
@@ -55,6 +57,7 @@ var clients = map[flow.Op]client{
 	flow.WebSocket:    {ask: askPath(work.WebSocketPath), try: (*h1).webSocket},
 	flow.HalfHeader:   {ask: askShort, read: readBody, try: (*h1).inHalves},
 	flow.Belated:      {ask: askShort, read: readBody, try: (*h1).inHalves},
+	flow.Deferred:     {ask: askShort, read: readBody, deferred: true},
 	flow.Ahead:        {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2},
 	flow.AheadPost:    {ask: askLater, read: readBody, try: (*h1).ahead, turns: 2, other: &client{ask: askAheadPost, read: readReceipt}},
 	flow.Abandoned:    {ask: askAbandoned, try: (*h1).abandoned},

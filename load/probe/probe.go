@@ -285,6 +285,13 @@ func (s *stream) budget() time.Duration {
 }
 
 func (s *stream) attempt(due time.Duration, seq int64) {
+	if s.client.deferred {
+		due += s.Profile.Takes
+		select {
+		case <-time.After(due - timeline.Monotonic()):
+		case <-s.ctx.Done():
+		}
+	}
 	a := &attempt{
 		stream: s,
 		Sample: timeline.Sample{

@@ -97,6 +97,11 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// BesideExhausted is an app that accepts until it is killed, with a sidecar that gets SIGTERM together with it.
+	BesideExhausted = Topology{
+		Role: system.Sidecar, Form: system.Plain, Replicas: 2, MinDrain: 30 * time.Second, Unready: 2 * time.Second,
+		Deadline: 60 * time.Second, Grace: 12 * time.Second,
+	}
 	// Controlling is a mesh's controller, of as many replicas as such have.
 	Controlling = Topology{
 		Role: system.Controller, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load"
@@ -45,7 +46,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1.5},
 	},
 	Checks:     []assertions.Check{GoneBeforeKill(), CutsShow(), TunnelsAreTold()},
-	BrokenBy:   []spec.Fault{nodeproxy.NeverCuts, nodeproxy.MarginWraps, nodeproxy.CutsAsEnds},
+	BrokenBy:   []spec.Fault{datapath.NeverCuts, datapath.MarginWraps, nodeproxy.CutsAsEnds},
 	Resolution: 60 * time.Millisecond,
 })
 

@@ -90,7 +90,7 @@ func ToldBeforeItGoes() assertions.Check {
 						continue
 					}
 					id := k.Samples[0].ID
-					switch lacks, said := farewell(k, 0, t.Net.At); {
+					switch lacks, said := k.Farewell(0, t.Net.At); {
 					case lacks != "":
 						tally.Against(t.Net.At, t.Name, id, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
 					case said > t.Net.At+readWithin:

@@ -444,7 +444,7 @@ func TunnelsAreTold() assertions.Check {
 						continue
 					}
 					n++
-					if lacks, _ := farewell(k, r.since, r.gone); lacks != "" {
+					if lacks, _ := k.Farewell(r.since, r.gone); lacks != "" {
 						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside([]replaced{r}, r.gone), k, lacks)
 					}
 				}

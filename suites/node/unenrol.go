@@ -226,7 +226,7 @@ func ToldOnLeaving() assertions.Check {
 					}
 					n++
 					id := k.Samples[0].ID
-					switch lacks, said := farewell(k, l.leaving, l.left); {
+					switch lacks, said := k.Farewell(l.leaving, l.left); {
 					case lacks != "":
 						tally.Against(l.left, l.name, id, "%s %s when the workload had left", k, lacks)
 					case said > l.left+readWithin:

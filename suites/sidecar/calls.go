@@ -18,12 +18,29 @@ import (
 )
 
 // calls are what an app sends out itself while it lives: at these rates 3 terminations of 13 s
-// make 4,000 of them, and 6 make 8,000. The uploads take so long that many begin after D.
+// make 4,000 of them, and 6 make 8,000. The uploads take so long that many begin after D. The deferred ones are all that
+// an app has in hand in the end, for less time than a sidecar waits that takes it for gone which has no socket.
 var calls = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 45},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 45},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 12},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Upload, Takes: 2 * time.Second}, Rate: 2},
+	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Deferred, Takes: 4 * time.Second}, Rate: 6},
+}
+
+// silentFor is how long an app has been without a connection at its end whose next call shows that its sidecar has not
+// taken it for gone.
+const silentFor = 1500 * time.Millisecond
+
+// lastBesides is when the last of all had ended that an instance sent out, and was asked, but for what is deferred.
+func lastBesides(c assertions.Case, uid string) time.Duration {
+	last := time.Duration(0)
+	for i := range c.Timeline.Samples {
+		if s := &c.Timeline.Samples[i]; (s.Stream.Target() == uid || s.Server == uid) && s.Stream.Flow().Op != flow.Deferred && !s.Failed() {
+			last = max(last, s.End)
+		}
+	}
+	return last
 }
 
 // callsOf are the calls of an instance, in the order of their begin. A lookup is none.
@@ -63,11 +80,12 @@ func CallsServed() assertions.Check {
 	}
 	atLeast := perTermination("calls over new connections that begin after D", 300, "")
 	kept := perTermination("calls over kept connections that begin after D", 300, "")
+	silent := perTermination(fmt.Sprintf("calls that begin %s after all else that it sent out, or was asked, had ended", silentFor), 3, "six a second, in the second or so that there is")
 	uploads := perTermination("uploads that begin after D", 10, "each takes two seconds of the dozen that there are")
 	return assertions.Check{
 		Name:     "what the app sends out is served",
 		Expected: "every call that the app makes from D on, or has in flight at D, is served, over new connections and over kept ones; and none that is not idempotent is done twice",
-		Floors:   []assertions.Floor{atLeast, kept, uploads},
+		Floors:   []assertions.Floor{atLeast, kept, uploads, silent},
 		Likely:   likelySidecar,
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
@@ -75,7 +93,8 @@ func CallsServed() assertions.Check {
 			ended, hit, all, lost, again, last := 0, 0, 0, 0, 0, time.Duration(0)
 			for t := range y.Terminations(c) {
 				ended++
-				n, k, u, broken := 0, 0, 0, 0
+				n, k, u, broken, alone := 0, 0, 0, 0, 0
+				besides := lastBesides(c, t.UID)
 				for _, s := range callsOf(c, t.UID) {
 					if d, is := twice[s.ID]; is {
 						again++
@@ -101,6 +120,9 @@ func CallsServed() assertions.Check {
 					if s.Saturated || s.Start < t.Drain.At+t.Drain.Err {
 						continue
 					}
+					if s.Start >= besides+silentFor {
+						alone++
+					}
 					switch {
 					case s.Stream.Flow().Op == flow.Upload:
 						u++
@@ -114,6 +136,7 @@ func CallsServed() assertions.Check {
 				y.Least(atLeast, t.Name, n)
 				y.Least(kept, t.Name, k)
 				y.Least(uploads, t.Name, u)
+				y.Least(silent, t.Name, alone)
 				lastWord(&y, c, t)
 				if lost += broken; broken > 0 {
 					hit++

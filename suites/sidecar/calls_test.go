@@ -19,6 +19,9 @@ import (
 // The instance has ended its calls a moment before its exit.
 const ended = scene.Exit - 100*time.Millisecond
 
+// alone is how long before that all but what is deferred has ended.
+const alone = silentFor + 700*time.Millisecond
+
 // calling has an instance call from before D to its end, as the behaviours have it, and one that
 // stays. set changes what the first one sees.
 func calling(s scene.Scene, set func(*timeline.Sample)) {
@@ -37,11 +40,14 @@ func calling(s scene.Scene, set func(*timeline.Sample)) {
 func callingOf(s scene.Scene, uid string, p load.Profile, set func(*timeline.Sample)) {
 	const pool = 16
 	step := time.Duration(float64(time.Second) / p.Rate)
-	nth := 0
-	for at := 6 * time.Second; at < ended-p.Takes; at += step {
+	nth, takes, last := 0, p.Takes, ended-alone-p.Takes
+	if p.Op == flow.Deferred {
+		takes, last = 0, ended
+	}
+	for at := 6 * time.Second; at < last; at += step {
 		x := timeline.Sample{
 			Stream: flow.To(p.Flow, uid), ID: fmt.Sprintf("%s#%d", flow.To(p.Flow, uid), nth), Conn: uint64(nth + 1), Nth: 1,
-			Due: at, Start: at, Sent: at, First: at + p.Takes + 1, End: at + p.Takes + time.Millisecond,
+			Due: at, Start: at, Sent: at, First: at + takes + 1, End: at + takes + time.Millisecond,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: "uid-peer", Status: 200,
 		}
 		if p.Conns == flow.Reused {
@@ -120,11 +126,27 @@ func TestCallsServed(t *testing.T) {
 		}, Want: spec.Inconclusive},
 		{Name: "the last one is refused", Build: func(s scene.Scene) {
 			calling(s, func(x *timeline.Sample) {
-				if x.Start > ended-30*time.Millisecond && isNew(x) {
+				if x.Start > ended-200*time.Millisecond && isNew(x) {
 					refused(x)
 				}
 			})
 		}, Want: spec.Fail},
+		{Name: "who had no connection for a while is refused", Build: func(s scene.Scene) {
+			calling(s, func(x *timeline.Sample) {
+				if x.Start > ended-alone+time.Second {
+					refused(x)
+				}
+			})
+		}, Want: spec.Fail},
+		{Name: "it had a connection all the time", Build: func(s scene.Scene) {
+			calling(s, nil)
+			for at := ended - alone; at < ended; at += 100 * time.Millisecond {
+				s.Add(timeline.Sample{
+					Stream: flow.Named("service/http1/new/get"), ID: fmt.Sprint(at), Conn: 1, Nth: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+				})
+			}
+		}, Want: spec.Inconclusive},
 		{Name: "an upload is cut that began before D", Build: func(s scene.Scene) {
 			calling(s, func(x *timeline.Sample) {
 				if x.Stream.Flow().Op == flow.Upload && x.Start < scene.D && x.End > scene.D {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/load"
@@ -29,6 +30,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 			Quote: "What is lost with a sidecar that dies while its pod terminates begins after its death, or stood at it, and fails within a second: nothing hangs.",
 		},
 		{
+			Doc: "project", Section: "sidecars",
+			Quote: "What is cut with it in the middle of an answer ends by an RST: a FIN says that this was all.",
+		},
+		{
 			Doc: "KEP-753", Section: "proposal", URL: "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/753-sidecar-containers#proposal",
 			Quote: "Note, a separate KEP https://github.com/kubernetes/enhancements/issues/4438 will enable sidecar containers to be restarted even during Pod termination.",
 		},
@@ -37,8 +42,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Pods, spec.Services, spec.HTTP},
 
 	Why:    "No kubelet brings a sidecar back that dies while its pod terminates, and the app behind it goes on draining, unreachable. A client that is refused goes elsewhere at once; one that hears nothing waits for its own timeout, request by request.",
-	Causes: "Redirect rules that drop what no listener stands for, or send it to where nobody is. A peer's proxy that waits for a tunnel whose other end is gone. A cut that reaches the application as nothing at all.",
-	Fix:    "Redirect by NAT to the proxy's port, and let the kernel refuse there. At the peer's side end each stream of a tunnel with that tunnel, by RST, and answer a tunnel that can't be opened at once.",
+	Causes: "Redirect rules that drop what no listener stands for, or send it to where nobody is. A peer's proxy that waits for a tunnel whose other end is gone. A cut that reaches the application as nothing at all. The kernel closes what a killed process had open by a FIN, and half an answer looks whole.",
+	Fix:    "Redirect by NAT to the proxy's port, and let the kernel refuse there. At the peer's side end each stream of a tunnel with that tunnel, by RST, and answer a tunnel that can't be opened at once. Set SO_LINGER to 0 on the app's connections while they are carried: then the kernel resets them.",
 
 	Topology: behaviour.BesideNative,
 	Disrupt:  behaviour.BereaveEach,
@@ -46,9 +51,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 5},
+		// What comes in the peers' sidecars end. What the app sends out itself ends as its dead sidecar left it.
+		{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 8},
 	},
-	Checks:     []assertions.Check{DeathIsTold()},
-	BrokenBy:   []spec.Fault{sidecar.DropsUnheard},
+	Checks:     []assertions.Check{DeathIsTold(), DeathIsVisible()},
+	BrokenBy:   []spec.Fault{sidecar.DropsUnheard, datapath.KilledEndsClean},
 	Resolution: 100 * time.Millisecond,
 })
 
@@ -107,6 +114,50 @@ func DeathIsTold() assertions.Check {
 			return tally.Conclude(
 				fmt.Sprintf("%s with a sidecar, each told %s after its death or its own begin at most", assertions.Plural(all, "request was lost", "requests were lost"), longest.Round(time.Millisecond)),
 				fmt.Sprintf("%s failed before the sidecar's death, or more than %s after it and its own begin", assertions.Plural(tally.Culprits(), "request", "requests"), tellWithin))
+		},
+	}
+}
+
+// DeathIsVisible judges the answers that were under way, to an app and to its clients, when its sidecar was killed.
+func DeathIsVisible() assertions.Check {
+	cut := assertions.Floor{Per: "termination", Name: "answers to calls of the app's that were cut then", N: 5, Reason: "eight begin each second, and take two"}
+	return assertions.Check{
+		Name:     "answers that were under way when a sidecar was killed",
+		Expected: "each that did not come to its end is cut by an RST, and not by a FIN",
+		Floors:   []assertions.Floor{cut},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := 0
+			for t := range tally.Terminations(c) {
+				killed, death, why := bereaved(c, t)
+				if why != "" {
+					tally.Doubt("%s", why)
+					continue
+				}
+				tally.Span(killed, death.At+death.Err+tellWithin)
+				own := 0
+				for _, s := range c.Timeline.Samples {
+					f := s.Stream.Flow()
+					if s.Stream.Target() != t.UID || s.First == 0 || s.First >= killed || s.End < killed || !s.Failed() || f.Path != flow.Direct && f.Path != flow.Outbound {
+						continue
+					}
+					switch s.Outcome {
+					case timeline.Reset:
+					case timeline.Truncated, timeline.Closed:
+						tally.Against(s.End, t.Name, s.ID, "%s: %s: %s, as if its sidecar had ended it", t.Clock(s.End), s.Stream.Kind(), s.Outcome)
+					default:
+						continue // how long it took to be told is DeathIsTold's
+					}
+					all++
+					if f.Path == flow.Outbound {
+						own++
+					}
+				}
+				tally.Least(cut, t.Name, own)
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d that were cut ended by an RST", all),
+				fmt.Sprintf("%d of %s by a FIN", tally.Culprits(), assertions.Plural(all, "that was cut ended", "that were cut ended")))
 		},
 	}
 }

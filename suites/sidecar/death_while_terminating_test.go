@@ -88,3 +88,38 @@ func TestDeathIsTold(t *testing.T) {
 		{Name: "nobody killed it", Build: killed("other", time.Millisecond, nil), Want: spec.Inconclusive},
 	})
 }
+
+func TestDeathIsVisible(t *testing.T) {
+	const death = scene.D + 3*time.Second
+	calls := flow.To(flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 2 * time.Second}, scene.UID)
+	asked := flow.To(flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, scene.UID)
+	// cut has some requests of a stream be under way when the sidecar is killed.
+	cut := func(s scene.Scene, of flow.Stream, as timeline.Outcome, first time.Duration) {
+		for k := range 6 {
+			at := death - time.Second + time.Duration(k)*100*time.Millisecond
+			s.Add(timeline.Sample{
+				Stream: of, ID: fmt.Sprint(of, k), Conn: uint64(k + 1), Nth: 1, Due: at, Start: at, Sent: at, First: first,
+				End: death + 5*time.Millisecond, Outcome: as, Phase: timeline.PhaseBody, Server: "uid-peer", Status: 200,
+			})
+		}
+	}
+	with := func(calling, asking timeline.Outcome, first time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			beside(death + 10*time.Millisecond)(s)
+			s.Event(death, timeline.Disruption, scene.UID, map[string]string{"what": string(disrupt.KillSidecar)})
+			cut(s, calls, calling, first)
+			cut(s, asked, asking, first)
+		}
+	}
+	const begun = death - 300*time.Millisecond
+	check := DeathIsVisible()
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "by RST", Build: with(timeline.Reset, timeline.Reset, begun), Want: spec.Pass},
+		{Name: "the app's own by a FIN", Build: with(timeline.Truncated, timeline.Reset, begun), Want: spec.Fail},
+		{Name: "its clients' by a FIN", Build: with(timeline.Reset, timeline.Truncated, begun), Want: spec.Fail},
+		{Name: "nothing had been answered", Build: with(timeline.Closed, timeline.Closed, 0), Want: spec.Inconclusive},
+		{Name: "all came to their ends", Build: with(timeline.OK, timeline.OK, begun), Want: spec.Inconclusive},
+		{Name: "hung", Build: with(timeline.Timeout, timeline.Timeout, begun), Want: spec.Inconclusive},
+		{Name: "nobody killed it", Build: func(s scene.Scene) { cut(s, calls, timeline.Reset, begun) }, Want: spec.Inconclusive},
+	})
+}

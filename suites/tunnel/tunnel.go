@@ -102,6 +102,23 @@ func (k Tunnel) Ended() (timeline.Frame, bool) {
 	return timeline.Frame{}, false
 }
 
+// Farewell is how its peer took leave, from an instant on and by another: what it had not said ("" for
+// nothing), and when it had said all. Whose client ended the tunnel itself, as it may once it was told, has had
+// all that it waits for: at no instant.
+func (k Tunnel) Farewell(since, by time.Duration) (lacks string, said time.Duration) {
+	told, ok := k.GoAway()
+	end, over := k.Ended()
+	switch {
+	case !ok || told < since:
+		return "had got no GOAWAY", 0
+	case k.Left() < by && (!over || end.At > k.Left()):
+		return "", 0
+	case !over || end.Kind != timeline.FrameCloseNotify:
+		return "had got a GOAWAY, and no close_notify,", 0
+	}
+	return "", max(told, end.At)
+}
+
 // StoodAt says whether the tunnel stood at an instant: something had been answered in it by then, and neither
 // side had ended it. One for a single connection is not kept, and nobody tells of its end.
 func (k Tunnel) StoodAt(at time.Duration) bool {
