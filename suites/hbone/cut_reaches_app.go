@@ -106,7 +106,7 @@ func CutUploads() assertions.Check {
 			all := n[timeline.PeerByReset] + n[timeline.PeerByRST] + n[timeline.PeerByFIN] + n[timeline.PeerByCloseNotify]
 			return y.Conclude(
 				fmt.Sprintf("all %d ended by an RST", all),
-				fmt.Sprintf("the app was told of the end of %d uploads, and %d times by a FIN, or late", all, y.Culprits()))
+				fmt.Sprintf("the app heard of the end of %d uploads; %d times it read a FIN, or heard of one late or never", all, y.Culprits()))
 		},
 	}
 }
