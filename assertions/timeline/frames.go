@@ -27,6 +27,7 @@ const (
 	// FrameRST: the peer reset the TCP connection.
 	FrameRST FrameKind = "rst"
 	// FrameClose: this client closed a connection that it had kept, or that it
-	// had held idle. Attrs: why.
+	// had held idle, or cut a tunnel under what was in it. Attrs: why; of a tunnel that was cut
+	// by (PeerByRST, PeerByFIN, PeerByCloseNotify).
 	FrameClose FrameKind = "close"
 )

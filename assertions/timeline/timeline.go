@@ -415,7 +415,7 @@ const (
 	WireReset   = "reset"
 )
 
-// How a peer cut or refused (PeerCut, PeerRefused), or how the other side ended a tunnel (PeerEnded).
+// How a peer cut or refused (PeerCut, PeerRefused), or how the other side ended a tunnel (PeerEnded, FrameClose).
 const (
 	PeerByReset       = "rst-stream"
 	PeerByGoAway      = "goaway"
@@ -582,7 +582,16 @@ type Entry struct {
 	Bytes  int64  `json:"bytes,omitempty"`
 	// Whole: at Done, the backend wrote or read everything without an error.
 	Whole bool `json:"whole,omitempty"`
+	// Ended: at Done, how the backend's connection ended under an upload that was not whole by then
+	// (EndedByRST, EndedByFIN); "": it did not, or the backend ended it itself.
+	Ended string `json:"ended,omitempty"`
 }
+
+// How a backend's connection ended: see Entry.Ended.
+const (
+	EndedByRST = "rst"
+	EndedByFIN = "fin"
+)
 
 // Record is one line of a history: exactly one of its fields is set.
 type Record struct {

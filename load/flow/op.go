@@ -73,7 +73,9 @@ const (
 	Drip Op = "drip"
 	// Abandoned is a POST whose body goes up in pieces as an Upload's, and whose client cuts the
 	// connection by an RST after Flow.Takes, in the middle of it: that is ok. Its backend never has it
-	// whole. Protocol is HTTP/1.1's, and Conns is New.
+	// whole. Protocol is HTTP/1.1's, and Conns is New; or it is HBONE, where the client cuts the stream
+	// by RST_STREAM if Conns is Shared, and all of the tunnel, by an RST, a FIN or close_notify in turn
+	// (timeline.FrameClose), if it is New.
 	Abandoned Op = "abandoned"
 	// Talk is a stream in which the server speaks first, the client sends a body
 	// in pieces that comes back as it goes, and each side ends its own half:
@@ -157,7 +159,7 @@ var rows = []row{
 	{Deferred, overH1, newConns, operation{takes: true, long: true, page: true}, "short replies to requests that are begun so long behind their turns as the name says, with no connection before"},
 	{Ahead, overH1, newConns, operation{takes: true, long: true, page: true}, "two short replies on a connection, each of which the backend thinks about for as long as the name says: the second request is sent with the first"},
 	{AheadPost, overH1, newConns, operation{takes: true}, "a short reply that the backend thinks about for as long as the name says, and an upload behind it that is sent meanwhile"},
-	{Abandoned, []Protocol{HTTP1, BackendTLS}, newConns, operation{takes: true, long: true}, "uploads that the client cuts in the middle, after as long as the name says"},
+	{Abandoned, []Protocol{HTTP1, BackendTLS, HBONE}, []Conns{New, Shared}, operation{takes: true, long: true}, "uploads that the client cuts in the middle, after as long as the name says"},
 	{Mixed, many, onShared, operation{takes: true}, "short replies, and among them some that take as long as the name says"},
 	{Drip, []Protocol{HBONE}, onShared, operation{takes: true}, "replies of a second, and among them an upload that takes as long as the name says, each byte of which is a write of its own"},
 	{Talk, []Protocol{TCP}, newConns, operation{takes: true, long: true}, "a stream in which the server speaks first, gives back what the client sends for as long as the name says, and each side ends its own half"},

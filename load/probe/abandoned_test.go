@@ -73,3 +73,48 @@ func TestAbandonedByTheServer(t *testing.T) {
 		}
 	}
 }
+
+// In a tunnel the app behind it sees the same, whether the client resets the stream or the tunnel ends under it, which is
+// told.
+func TestAbandonedInTunnels(t *testing.T) {
+	for conns, told := range map[flow.Conns][]string{
+		flow.Shared: {},
+		flow.New:    {"close by=fin why=cut", "close by=close-notify why=cut", "close by=rst why=cut"},
+	} {
+		t.Run(string(conns), func(t *testing.T) {
+			t.Parallel()
+			ends := make(chan error, 3)
+			app := accept(t, func(_ int, c *net.TCPConn) {
+				_, err := io.Copy(io.Discard, c)
+				ends <- err
+			})
+			m := newMesh(t, backend)
+			to := m.stream(load.Profile{Flow: flow.Flow{Conns: conns, Op: flow.Abandoned, Takes: 30 * time.Millisecond}})
+			to.Tunnel.To = app
+			st, r := idleStream(t, to, 1)
+			if s, shares := st.keeper.(*shared); shares {
+				s.open = sharedConns - 1 // one is enough
+			}
+			for i := range int64(3) {
+				st.attempt(timeline.Monotonic(), i)
+			}
+			for i, s := range r.all() {
+				if s.Outcome != timeline.OK || s.Phase != timeline.PhaseDone || (s.Conn == 1) != (i == 0 || conns == flow.Shared) {
+					t.Error(text(s))
+				}
+			}
+			for range 3 {
+				if err := <-ends; !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("the app read %v", err)
+				}
+			}
+			var got []string
+			for n := range uint64(3) {
+				got = append(got, r.told(n+1)...)
+			}
+			if !slices.Equal(got, told) {
+				t.Errorf("told %q, want %q", got, told)
+			}
+		})
+	}
+}

@@ -17,6 +17,7 @@ const (
 	whyGoAway   = "goaway"         // a GOAWAY has come
 	whyAnswered = "answered-close" // a reply said Connection: close, or a close frame came
 	whyBroken   = "broken"         // the peer has ended it, or it failed an attempt
+	whyCut      = "cut"            // to cut what is in it is what the stream does
 )
 
 // teller tells what comes from the peer of one connection besides answers, and

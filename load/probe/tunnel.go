@@ -20,6 +20,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // tunnel is a connection of HTTP/2 in which each attempt opens a stream by CONNECT (RFC 9113
@@ -87,6 +88,15 @@ func (c tunnel) speak(ctx context.Context, a *attempt, p *passage, in *inner, cu
 	defer h.close()
 	h.try(ctx, a)
 	now, seen := c.tap.of(p)
+	switch of := a.stream.Profile; {
+	case a.Outcome != timeline.OK || of.Op != flow.Abandoned:
+	case of.Conns == flow.New:
+		c.lose(a.Conn)
+		return drop
+	default:
+		in.abort()
+		return c.after(a, p)
+	}
 	switch a.Outcome {
 	case timeline.OK:
 		// A half-close goes through to the app, which then ends its own.
@@ -113,6 +123,24 @@ func (c tunnel) after(a *attempt, p *passage) fate {
 		return drop
 	}
 	return keep
+}
+
+// losses are the ways in which a tunnel ends under what is in it, in turn.
+var losses = []string{timeline.PeerByRST, timeline.PeerByFIN, timeline.PeerByCloseNotify}
+
+// lose ends the tunnel under what is in it, the stream's so many-th.
+func (c tunnel) lose(num uint64) {
+	by := losses[num%uint64(len(losses))]
+	c.tap.ear.tell(timeline.FrameClose, "why", whyCut, "by", by)
+	under := c.tap.ear.wire
+	switch lingers, is := under.(interface{ SetLinger(sec int) error }); {
+	case by == timeline.PeerByCloseNotify:
+		_ = c.nc.Close()
+		return
+	case by == timeline.PeerByRST && is:
+		_ = lingers.SetLinger(0)
+	}
+	_ = under.Close()
 }
 
 // inner is a stream as a wire of its own. Its deadline is that of the stream's context.
@@ -147,6 +175,12 @@ func (c *inner) Write(p []byte) (int, error) {
 
 // CloseWrite ends the client's half: END_STREAM.
 func (c *inner) CloseWrite() error { return c.out.Close() }
+
+// errAbort is why the client's half ends that ends by RST_STREAM.
+var errAbort = errors.New("cut by its client")
+
+// abort cuts the stream: no END_STREAM comes before the RST_STREAM.
+func (c *inner) abort() { _ = c.out.CloseWithError(errAbort) }
 
 // Close implements net.Conn.
 func (c *inner) Close() error { return errors.Join(c.out.Close(), c.in.Close()) }

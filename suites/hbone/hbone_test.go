@@ -281,3 +281,62 @@ func TestDeniedWhereNobodyListens(t *testing.T) {
 		{Name: "a few had no tunnel", Build: answers(scene.Exit, unanswered(scene.D, scene.D+time.Second, timeline.Refused, timeline.PhaseDial)), Want: spec.Pass},
 	})
 }
+
+func TestCutUploads(t *testing.T) {
+	const ended, fin = timeline.EndedByRST, timeline.EndedByFIN
+	ways := []string{timeline.PeerByRST, timeline.PeerByFIN, timeline.PeerByCloseNotify}
+	n := uint64(0)
+	// cut adds an upload that its client cuts, and what the app wrote of it; "-": no end.
+	cut := func(s scene.Scene, p load.Profile, way string, at time.Duration, how string, after time.Duration) {
+		n++
+		in(s, p, n, at-p.Takes, at, func(x *timeline.Sample) { x.Server = "" })
+		if way != "" {
+			says(s, p, n, at, timeline.FrameClose, "why", "cut", "by", way)
+		}
+		s.Ledger[len(s.Ledger)-2].Pod = scene.UID
+		last := &s.Ledger[len(s.Ledger)-1]
+		*last = timeline.Entry{At: at + after, ID: last.ID, Step: timeline.Done, Pod: scene.UID, Bytes: 4, Ended: how}
+		if how == "-" {
+			s.Ledger = s.Ledger[:len(s.Ledger)-1]
+		}
+	}
+	const before, soon = scene.D - 2*time.Second, time.Millisecond
+	// many are some of each kind, which end as they are to.
+	many := func(streams, tunnels int) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for range streams {
+				cut(s, cutStreams, "", before, ended, soon)
+			}
+			for range tunnels {
+				for _, way := range ways {
+					cut(s, cutTunnels, way, before, ended, soon)
+				}
+			}
+		}
+	}
+	// but are many, and one more.
+	but := func(p load.Profile, way string, at time.Duration, how string, after time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			many(50, 20)(s)
+			cut(s, p, way, at, how, after)
+		}
+	}
+	judge(t, CutUploads(), []scene.Row{
+		{Name: "by RST", Build: many(50, 20), Want: spec.Pass},
+		{Name: "few streams", Build: many(49, 20), Want: spec.Inconclusive},
+		{Name: "few tunnels", Build: many(50, 19), Want: spec.Inconclusive},
+		{Name: "a stream by a FIN", Build: but(cutStreams, "", before, fin, soon), Want: spec.Fail},
+		{Name: "a tunnel's by a FIN", Build: but(cutTunnels, timeline.PeerByCloseNotify, before, fin, soon), Want: spec.Fail},
+		{Name: "late", Build: but(cutStreams, "", before, ended, heardWithin+1), Want: spec.Fail},
+		{Name: "by the app itself", Build: but(cutStreams, "", before, "", soon), Want: spec.Pass},
+		{Name: "by the app itself, long after", Build: but(cutStreams, "", before, "", heardWithin+1), Want: spec.Fail},
+		{Name: "never heard", Build: but(cutStreams, "", before, "-", 0), Want: spec.Fail},
+		{Name: "never heard by one that was gone soon", Build: but(cutStreams, "", scene.Exit-soon, "-", 0), Want: spec.Pass},
+		{Name: "one that failed before", Build: func(s scene.Scene) {
+			many(50, 20)(s)
+			in(s, cutStreams, 1, before, before+soon, func(x *timeline.Sample) { x.Outcome, x.Server = timeline.StreamReset, "" })
+			id := s.Samples[len(s.Samples)-1].ID
+			s.Ledger = append(s.Ledger, timeline.Entry{At: before + soon, ID: id, Step: timeline.Done, Pod: scene.UID, Ended: fin})
+		}, Want: spec.Pass},
+	})
+}
