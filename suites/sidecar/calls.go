@@ -25,12 +25,12 @@ var calls = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 45},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 12},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Upload, Takes: 2 * time.Second}, Rate: 2},
-	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Deferred, Takes: 4 * time.Second}, Rate: 6},
+	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Deferred, Takes: 4500 * time.Millisecond}, Rate: 8},
 }
 
 // silentFor is how long an app has been without a connection at its end whose next call shows that its sidecar has not
 // taken it for gone.
-const silentFor = 1500 * time.Millisecond
+const silentFor = 1250 * time.Millisecond
 
 // lastBesides is when the last of all had ended that an instance sent out, and was asked, but for what is deferred.
 func lastBesides(c assertions.Case, uid string) time.Duration {
@@ -80,7 +80,7 @@ func CallsServed() assertions.Check {
 	}
 	atLeast := perTermination("calls over new connections that begin after D", 300, "")
 	kept := perTermination("calls over kept connections that begin after D", 300, "")
-	silent := perTermination(fmt.Sprintf("calls that begin %s after all else that it sent out, or was asked, had ended", silentFor), 3, "six a second, in the second or so that there is")
+	silent := perTermination(fmt.Sprintf("calls that begin %s after all else that it sent out, or was asked, had ended", silentFor), 3, "eight a second, in the second or so that there is")
 	uploads := perTermination("uploads that begin after D", 10, "each takes two seconds of the dozen that there are")
 	return assertions.Check{
 		Name:     "what the app sends out is served",
