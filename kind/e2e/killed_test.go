@@ -119,8 +119,11 @@ func TestKilledRunner(t *testing.T) {
 			return false, err
 		}
 		nodesAfter, err := listed(ctx)
+		if err != nil {
+			return false, err
+		}
 		differs = cmp.Diff(before, after) + cmp.Diff(nodesBefore, nodesAfter)
-		return differs == "", err
+		return differs == "", nil
 	}
 	if err := wait.For(same, wait.WithContext(ctx), wait.WithTimeout(2*time.Minute), wait.WithInterval(time.Second), wait.WithImmediate()); err != nil {
 		t.Errorf("something is left (-before +after): %v\n%s", err, differs)

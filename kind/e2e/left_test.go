@@ -20,7 +20,8 @@ import (
 )
 
 // kept are the commands that list what a run could leave on a node. Of interfaces and namespaces of pods their number
-// is told, and of the service network's own rules nothing: these change by themselves.
+// is told, and of the service network's own rules nothing: these change by themselves. Nor of the chains that the portmap
+// plugin makes at a node's first hostPort, and leaves.
 var kept = []string{
 	`cd /etc/cni/net.d && ls -A | xargs md5sum`,
 	`ls -A /opt/cni/bin`,
@@ -32,7 +33,7 @@ var kept = []string{
 	`ip -4 rule; ip -6 rule`,
 	`tc qdisc | sed 's/veth[^ ]*/veth/' | sort | uniq -c`,
 	`nft list tables | sort`,
-	`(iptables-save; ip6tables-save) 2>/dev/null | sed 's/\[.*\]//' | grep -v '^#\|KUBE-' | sort`,
+	`(iptables-save; ip6tables-save) 2>/dev/null | sed 's/\[.*\]//' | grep -v '^#\|KUBE-\|CNI-HOSTPORT' | sort`,
 	`ss -Hlntu | awk '{print $1, $5}' | sort`,
 	`ps -eo comm= | grep -E 'mesh|agent|lastcall|cni' | sort | uniq -c`,
 }
