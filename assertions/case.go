@@ -70,7 +70,12 @@ func (c Case) ProxyDeadline() time.Duration { return cmp.Or(c.marks.proxiesCut, 
 func (c Case) RoleOf(uid string) Role { return c.marks.role(uid) }
 
 // shows says whether the recording has a kind of evidence.
-func (c Case) shows(e Evidence) bool { return !c.Plain || e == Lasting && c.Lasts }
+func (c Case) shows(e Evidence) bool {
+	if e == Minimum {
+		return c.MinDrain > 0
+	}
+	return !c.Plain || e == Lasting && c.Lasts
+}
 
 // spoken is the case without the samples of other protocols; "": it is as it was.
 func (c Case) spoken(only flow.Protocol) Case {

@@ -25,6 +25,8 @@ const (
 	Named Evidence = "named"
 	// Uploads are requests whose body is taken up as it comes.
 	Uploads Evidence = "uploads"
+	// Minimum is a time for which an instance promises to accept from D on.
+	Minimum Evidence = "minimum"
 )
 
 // Lacking says, of what somebody does not show, what could be judged by it and what to do; ""
@@ -39,6 +41,8 @@ func (e Evidence) Lacking() string {
 		return "it takes to know which instance answered behind a Service, and an app that is asked for paths of its own says nothing of itself: where it speaks the suite's own words (load/work), leave app out of its file"
 	case Uploads:
 		return "it takes requests whose body the app reads as it comes, and says so, which only an app does that speaks the suite's own words (load/work): where it does, leave app out of its file"
+	case Minimum:
+		return "it is about the minimum drain, and drain.minDrain of the system's file promises none (0s)"
 	default:
 		return ""
 	}

@@ -195,7 +195,13 @@ func TestClosesAfterSaying(t *testing.T) {
 		{"it was begun before the answer", ClosesAfterSaying(), func(s *scene) {
 			said(s, closed)
 			s.dial("http1/new/ahead/1s").ask(12*sec, saysClose).ask(12*sec, left).begun(12*sec).hear(12*sec+3*time.Millisecond, timeline.FrameFIN)
-		}, spec.Inconclusive},
+		}, spec.Pass},
+		{"each was begun before the answer", ClosesAfterSaying(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("http1/new/ahead/1s").ask(12*sec+i, saysClose).ask(12*sec+i, left).begun(12*sec+i).hear(12*sec+i+3*time.Millisecond, timeline.FrameFIN)
+			})
+			kept(s, closed)
+		}, spec.Pass},
 		{"none is begun, and the ledger has a hole", ClosesAfterSaying(), func(s *scene) {
 			said(s, closed)
 			s.tl.Ledger = s.tl.Ledger[1:] // the begin of the first request

@@ -20,10 +20,10 @@ import (
 // an immediate close where the backend had given the answer whole.
 func Lingers() Check {
 	const unread = "of these, connections on which the client was still sending"
-	enough := perTermination("connections that the server ended after an answer that said Connection: close", fewConnections)
+	enough := perTermination("connections that the server ended after an answer that said Connection: close, or under what came behind one that did not", fewConnections)
 	unreadFloor := Floor{Name: unread, N: fewConnections, Reason: "where all was read, an immediate close looks like any other"}
 	return Check{
-		Name:     "how connections end after the answer that said Connection: close",
+		Name:     "how connections end after the answer that said Connection: close, or that was the last",
 		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
 		Floors:   []Floor{enough, unreadFloor},
 		Needs:    []Evidence{Uploads},
@@ -32,8 +32,11 @@ func Lingers() Check {
 			whole := wholeIDs(c.Timeline)
 			hard, cut, sending := 0, 0, 0
 			total := g.overConnections(c, enough, connectionsTo, inHTTP1, func(t Ending, k connection) bool {
-				said, ok := k.saidClose()
 				end, over := k.ended()
+				said, ok := k.saidClose()
+				if !ok && over {
+					said, ok = k.endedUnder(c, t, end)
+				}
 				if !ok || !over || k.left(end.At) < t.Drain.At-t.Drain.Err {
 					return false
 				}
@@ -44,14 +47,14 @@ func Lingers() Check {
 					return false
 				case said.Failed() && said.Outcome != timeline.Status:
 					hard++
-					g.against(t, k.left(end.At), said.ID, "RST on connection %d, before the client had read the answer that said Connection: close: %s", k.number(), describe(said))
+					g.against(t, k.left(end.At), said.ID, "RST on connection %d, before the client had read its last answer: %s", k.number(), describe(said))
 				default:
 					hard++
 					when := "after"
 					if end.At < said.End {
 						when = "before the end of" // all of it had come, and the client had yet to read it
 					}
-					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s %s the answer that said Connection: close", k, ms((end.At - said.End).Abs()), when)
+					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, %s %s its last answer", k, ms((end.At - said.End).Abs()), when)
 				}
 				// Behind the answer to the POST itself nothing is unread.
 				if aheadPost(said) && said.Nth == 1 {
@@ -63,11 +66,21 @@ func Lingers() Check {
 			if cut > 0 {
 				g.unfinished(c.Timeline, whole)
 			}
-			passed := fmt.Sprintf("all %d connections that it ended after an answer with Connection: close ended by FIN or close_notify, %d of them under what the client was sending", total, sending)
+			passed := fmt.Sprintf("all %d connections that it ended behind an answer ended by FIN or close_notify, %d of them under what the client was sending", total, sending)
 			if cut > 0 {
 				passed += fmt.Sprintf("; %s, which is no close", plural(cut, "answer was cut in the middle", "answers were cut in the middle"))
 			}
 			return g.conclude(passed, fmt.Sprintf("%d of %s by RST", hard, plural(total, "connection ended", "connections ended")))
 		},
 	}
+}
+
+// endedUnder is the last answer of a connection that the server ended behind it in its drain, before its time was up, without having
+// said that it would, under what the client was sending.
+func (k connection) endedUnder(c Case, t Ending, end timeline.Frame) (timeline.Sample, bool) {
+	last, whole := k.lastAnswer()
+	if !whole || last.Nth != 1 || !aheadPost(last) || k.left(last.First) < t.Drain.At+t.Drain.Err || timeIsUp(c, t, k.left(end.At)) {
+		return timeline.Sample{}, false
+	}
+	return last, end.At >= last.End && end.At-last.End <= closesWithin
 }

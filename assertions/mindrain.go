@@ -31,12 +31,10 @@ func HoldsMinimum() Check {
 		Expected: fmt.Sprintf("the instance accepts for its minimum drain at least, also without any connection, and leaves when it has had none for %s in all after that", leavesWithin),
 		Likely:   earlyEnd,
 		Floors:   []Floor{freshFloor, emptyFloor},
+		Needs:    []Evidence{Minimum},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			least, without := c.MinDrain, 0
-			if least == 0 {
-				g.doubt("nobody said what the minimum is")
-			}
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				until := t.Drain.At + least

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -176,7 +177,7 @@ func hears(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Hear }
 // PassesServersEnd judges the other way of PassesHalfClose: a server that has said all
 // that it had to say ends its half, and hears its client out.
 func PassesServersEnd() Check {
-	const what = "opaque streams whose server ended its half after D"
+	const what = "opaque streams that went on after D behind their server's end"
 	enough := Floor{Per: "termination", Name: what, N: 5, Reason: "a stream is half-closed once, and there are few of them"}
 	return Check{
 		Name:     what,
@@ -195,10 +196,13 @@ func PassesServersEnd() Check {
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				judged := 0
+				from, lives := t.Drain.At+max(t.Drain.Err, atOnce), talksOn(c, t)
 				for _, k := range connectionsOf(c, t, hears) {
 					s := k.first()
-					// It ends its half as soon as it has greeted.
-					if s.First == 0 || k.left(s.First) < t.Drain.At+max(t.Drain.Err, atOnce) {
+					// It ends its half as soon as it has greeted: before D too, and then its client has to be seen
+					// behind that. Who cuts all that it has at D is another rule's: this client hears of it by its next write.
+					after := s.First > 0 && k.left(s.First) >= from
+					if s.First == 0 || !after && !(s.Sent > 0 && s.Sent-delay(s) >= from) && !(s.Failed() && lives && k.left(s.End) >= from) {
 						continue
 					}
 					e, known := ended[s.ID]
@@ -219,7 +223,7 @@ func PassesServersEnd() Check {
 					case !e.Whole:
 						lost++
 						g.ended(c, t, s, k.left(s.End), "behind its own FIN the server read %d bytes of %d, or other ones", e.Bytes, s.Want)
-					case over && end.At > s.Sent:
+					case after && over && end.At > s.Sent:
 						lost++
 						g.late(c, end.At, t.Name, s.ID, "%s: the server's FIN came %s after its client's, and was sent before it", relative(k.left(end.At), t), ms(end.At-s.Sent))
 					}
@@ -229,10 +233,17 @@ func PassesServersEnd() Check {
 			}
 			g.needTerminations(c)
 			return g.conclude(
-				fmt.Sprintf("all %d opaque streams whose server ended its half after D were heard to their end", total),
+				fmt.Sprintf("all %d opaque streams that went on after D behind their server's end were heard to their own", total),
 				fmt.Sprintf("%d of %s not heard to their end, or heard of the server's too late", lost, plural(total, "opaque stream was", "opaque streams were")))
 		},
 	}
+}
+
+// talksOn says whether a talk that an instance had in hand at D went on for a while behind it.
+func talksOn(c Case, t Ending) bool {
+	return slices.ContainsFunc(underWay(c, t, t.Drain.At-t.Drain.Err), func(s timeline.Sample) bool {
+		return talks(s) && s.Start < t.Drain.At-t.Drain.Err && s.End >= t.Drain.At+t.Drain.Err+justEnded
+	})
 }
 
 // CutIsVisible judges how an instance cuts the streams that by design would have

@@ -226,8 +226,12 @@ func TestPassesServersEnd(t *testing.T) {
 		}), spec.Inconclusive},
 		{"all within the uncertainty of D", check, func(s *scene) {
 			s.blurD(2 * sec)
-			heard(s, 6, 11*sec)
+			heard(s, 6, 9*sec+500*time.Millisecond)
 		}, spec.Inconclusive},
+		{"all begun within the uncertainty of D, and gone on behind it", check, func(s *scene) {
+			s.blurD(2 * sec)
+			heard(s, 6, 11*sec)
+		}, spec.Pass},
 		{"no ledger has the end", check, with(func(s *scene) {
 			heard(s, 1, 11*sec)
 			s.tl.Ledger = s.tl.Ledger[:len(s.tl.Ledger)-1]
@@ -251,6 +255,13 @@ func TestPassesServersEnd(t *testing.T) {
 		}), spec.Pass},
 		{"too few", check, func(s *scene) { heard(s, 4, 11*sec) }, spec.Inconclusive},
 		{"all before D", check, func(s *scene) { heard(s, 6, 6*sec) }, spec.Inconclusive},
+		{"all across D", check, func(s *scene) { heard(s, 6, wireD-sec) }, spec.Pass},
+		{"one that crossed D was cut behind it", check, with(func(s *scene) {
+			s.talks(9 * sec)
+			heard(s, 1, wireD-sec, cutAt(timeline.Reset, wireD+300*time.Millisecond))
+		}), spec.Fail},
+		{"all that crossed D was cut behind it", check, with(func(s *scene) { heard(s, 1, wireD-sec, cutAt(timeline.Reset, wireD+300*time.Millisecond)) }), spec.Pass},
+		{"one that crossed D was cut at it", check, with(func(s *scene) { heard(s, 1, wireD-sec, cutAt(timeline.Reset, wireD+time.Millisecond)) }), spec.Pass},
 	})
 }
 

@@ -452,6 +452,30 @@ func TestChecks(t *testing.T) {
 		{"inflight: one turned away in the middle of its answer", CompletesInflight(), func(s *scene) {
 			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseBody)
 		}, spec.Fail},
+		{"inflight: all went with the process, at a D that is known no better", CompletesInflight(), func(s *scene) {
+			const went = del + 300*time.Millisecond
+			s.blurD(sec / 2)
+			for i, e := range s.tl.Events {
+				if e.Kind == timeline.ProcExit {
+					s.tl.Events[i].At = went
+				}
+			}
+			s.each(func(x *timeline.Sample) {
+				if slowOp(*x) && x.Start < went && x.End > went {
+					x.Outcome, x.Phase, x.End = timeline.Reset, timeline.PhaseBody, went
+				}
+			})
+		}, spec.Fail},
+		{"inflight: one broke within what is known of D, and the process stayed", CompletesInflight(), func(s *scene) {
+			s.blurD(sec / 2)
+			done := false
+			s.each(func(x *timeline.Sample) {
+				if !done && slowOp(*x) && between(x, 8500*time.Millisecond, 9*sec) {
+					x.Outcome, x.Phase, x.End = timeline.Reset, timeline.PhaseBody, del+300*time.Millisecond
+					done = true
+				}
+			})
+		}, spec.Inconclusive},
 		{"inflight: cut after it was over", CompletesInflight(), func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if slowOp(*x) && between(x, 11*sec, 15*sec) {

@@ -76,7 +76,13 @@ func IgnoresSecondSignal() Check {
 					g.doubt("the exit of %s is known only to ±%s (%s)", t.Name, ms(t.Exit.Err), t.Exit.Source)
 				}
 				ended.add(fresh, work, later)
-				ended.has(newConns, fresh.sound)
+				if own.shut.after != 0 && to <= at.At {
+					// By itself it accepts none by then, and what it has in hand tells.
+					ended.has(newConns.waived(), fresh.sound)
+					g.span(at.At, t.exitOr(at.At+c.P))
+				} else {
+					ended.has(newConns, fresh.sound)
+				}
 				for _, k := range kinds {
 					ended.hasOf(k.String(), inFlight, inflight[k])
 				}

@@ -13,8 +13,9 @@ import (
 
 // silentFor is how long a connection on which nothing was said may stand after
 // the listener is gone. As long as new connections are accepted, one that was
-// accepted before may have something to say too.
-const silentFor = 5 * time.Second
+// accepted before may have something to say too. net/http gives a new one five
+// seconds for its first byte, counts them in whole ones, and looks each half.
+const silentFor = 6750 * time.Millisecond
 
 // ClosesSilent judges that connections which were accepted before D, and whose
 // clients have not said a word, don't hold the drain up. The rule is the
@@ -40,7 +41,9 @@ func ClosesSilent() Check {
 				switch {
 				case !over, end.Kind == timeline.FrameClose && end.At <= limit:
 					return false // its client was first, or nobody knows
-				case t.Exit.Known() && min(shut[t.UID], k.left(end.At)) >= t.Exit.At-t.Exit.Err-atOnce:
+				case end.Kind != timeline.FrameClose && k.left(end.At) <= t.Drain.At+silentFor-t.Drain.Err:
+					// soon after D: nobody waited for it
+				case t.Exit.Known() && min(shut[t.UID], k.left(end.At)) >= t.Exit.At-t.Exit.Err-atTheDoor:
 					return false // with the process, which accepted to its end: it may have waited for it
 				case k.left(end.At) <= limit:
 				default:

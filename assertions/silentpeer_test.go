@@ -62,6 +62,14 @@ func TestClosesSilent(t *testing.T) {
 			s.doors(wireExit)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireExit, timeline.FrameRST)
 		}, spec.Inconclusive},
+		{"the listener stays to nearly the exit, which may have waited for them", ClosesSilent(), func(s *scene) {
+			s.doors(wireExit - atTheDoor/2)
+			stood(s, 6, "http1/new/mute/20s", 8*sec, wireExit-atTheDoor/2, timeline.FrameRST)
+		}, spec.Inconclusive},
+		{"all is over soon", ClosesSilent(), func(s *scene) {
+			s.doors(wireD + atOnce)
+			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+atOnce, timeline.FrameRST)
+		}, spec.Pass},
 		{"the listener stays to the exit, and they don't", ClosesSilent(), func(s *scene) {
 			s.doors(wireExit)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+sec, timeline.FrameFIN)

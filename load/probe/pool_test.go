@@ -87,7 +87,7 @@ func TestPoolGrows(t *testing.T) {
 
 // At a low rate the pool stays so small that its connections are used.
 func TestPoolSizeFollowsRate(t *testing.T) {
-	for rate, least := range map[float64]int{0.1: 1, 1: 2, 5: 10, 8: 16, 1000: 16} {
+	for rate, least := range map[float64]int{0.1: 1, 1: 2, 5: 7, 8: 10, 1000: 16} {
 		p := newPool(rate, nil, nil)
 		if p.least != least {
 			t.Errorf("at %v/s at least %d connections, want %d", rate, p.least, least)

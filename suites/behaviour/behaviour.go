@@ -156,6 +156,9 @@ type Topology struct {
 	// Cut: there is traffic that lasts longer than Deadline, which keeps an
 	// instance until then. Nothing else is looked at beside it.
 	Cut bool `json:"cut,omitempty"`
+	// Alone is what has the instances to itself: traffic of another kind, which an instance may wait for and not for
+	// this, would keep it. It keeps apart what else would be recorded together.
+	Alone string `json:"alone,omitempty"`
 	// Form is how a sidecar stands in its pods; empty: native, or where there is none.
 	Form system.Form `json:"form,omitempty"`
 	// Learns is how the reference sidecar knows as a plain container that its app has ended.

@@ -78,6 +78,7 @@ func (t Topology) String() string {
 	if t.HookFails {
 		fails = " that fails"
 	}
+	say(t.Alone != "", "with nothing in hand but %s", t.Alone)
 	say(t.Form != "", "%s form", t.Form)
 	say(t.Learns != "", "the sidecar learns of its app's end %s", t.Learns.InWords())
 	say(t.PreStop, "the sidecar's end begins at its own preStop hook")

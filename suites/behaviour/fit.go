@@ -115,21 +115,33 @@ const reaching = 2 * time.Second
 // timeouts of these as they are.
 const headerTakes = 8 * time.Second
 
-// reach makes a request to an instance as long as it takes to outlast a vendor's minimum, if it
-// then ends a second before the timeout; as many as before are in hand at an instant. Where
+// reach makes a request to an instance as long as it takes to outlast a vendor's minimum, or to end a
+// second before the timeout, where that is behind the minimum; as many as before are in hand at an instant. Where
 // something else is done midway, that is what the requests are to show.
 func reach(p load.Profile, d system.Drain) load.Profile {
-	takes := d.MinDrain.D() + reaching
+	takes := min(d.MinDrain.D()+reaching, d.Cut()-time.Second)
 	if (p.Op == flow.HalfHeader || p.Op == flow.Belated) && takes > headerTakes {
 		return p
 	}
-	if p.Path != flow.Direct || !p.Op.Soon() || p.Takes == 0 || takes <= p.Takes || takes > d.Cut()-time.Second {
+	if p.Path != flow.Direct || !p.Op.Soon() || p.Takes == 0 || takes <= p.Takes || takes <= d.MinDrain.D() {
 		return p
 	}
 	p.Rate *= float64(p.Takes) / float64(takes)
 	p.Takes = takes
 	return p
 }
+
+// reachAgain makes a request that takes a while last for some seconds beyond the second SIGTERM, where the system promises that
+// time: an instance that accepts no more from D on has it in hand then.
+func reachAgain(p load.Profile, d system.Drain, after time.Duration) load.Profile {
+	if p.Path == flow.Direct && p.Op.Soon() && p.Takes > 0 {
+		p.Takes = max(p.Takes, min(after+again, d.Cut()-time.Second))
+	}
+	return p
+}
+
+// again is so long.
+const again = 4 * time.Second
 
 // ownTimes says whether what is ended has the times of its system's file. The reference has those of
 // the behaviour, and so has the suite's app that a vendor's sidecar is put beside, or node proxy serves.
@@ -148,6 +160,8 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 			switch {
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
+			case b.Disrupt.Midway == disrupt.SigtermAgain:
+				p = reachAgain(p, sys.Drain, b.Disrupt.After)
 			case b.Topology.Cut && p.Takes > b.Topology.Deadline:
 				p.Takes += sys.Drain.Cut() - b.Topology.Deadline
 			}
@@ -182,7 +196,10 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role != system.Sidecar || !sys.Meshed() {
 		t.Form, t.Waits = "", 0
 	}
-	if ownTimes(sys) {
+	// The reference waits for all that it has in hand: a run with --isolate says the same of it.
+	if !ownTimes(sys) {
+		t.Alone = ""
+	} else {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
 	}

@@ -64,5 +64,8 @@ func (s Subject) OwnApp() bool { return !s.Named && s.Stands().Role == system.Ap
 // Shows says which evidence it lets a recording have: all of it, but of an app that is asked for
 // paths of its own.
 func (s Subject) Shows(e assertions.Evidence) bool {
+	if e == assertions.Minimum {
+		return s.AppIsOurs() || s.Drain.MinDrain > 0
+	}
 	return s.App == nil || e == assertions.Lasting && s.App.Slow != ""
 }

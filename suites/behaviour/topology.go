@@ -11,6 +11,12 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
+// alone is the topology for what has its instances to itself.
+func (t Topology) alone(with string) Topology {
+	t.Alone = with
+	return t
+}
+
 // The topologies that behaviours share. Behaviours with equal topologies and
 // disruptions are recorded once, so a new one has its price.
 var (
@@ -72,6 +78,12 @@ var (
 		Role: system.Gateway, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
+	// Talking, Upgraded, Calling and Mute are Gated with one kind of what an instance may have in hand: who counts requests alone
+	// does not wait for these, and would live as long as theirs beside requests.
+	Talking  = Gated.alone("opaque streams")
+	Upgraded = Gated.alone("WebSockets")
+	Calling  = Gated.alone("gRPC calls")
+	Mute     = Gated.alone("silent connections")
 	// GatedIdle has nobody who stays: between two requests there is no
 	// connection.
 	GatedIdle = Topology{

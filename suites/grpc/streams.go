@@ -43,7 +43,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that ends streams by END_STREAM and drops the trailers, answers with an HTTP status or a page of its own, or closes the connection under running streams.",
 	Fix:    "Let running calls end. Cut what is left with RST_STREAM, or with grpc-status 14 (UNAVAILABLE) in trailers, and say GOAWAY before the connection goes.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Calling, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 10},

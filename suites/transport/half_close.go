@@ -36,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "Both sockets are closed as soon as one of the two copies ends, most often when the proxy is in a hurry; or the end of one side is never passed on.",
 	Fix:    "Pass the FIN of each side on by a half-close of the other (shutdown of the write side), and close when both have come.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Talking, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
 	Traffic: append(slices.Clone(talksNearAndFar),
 		load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Hear, Takes: 2 * time.Second}, Rate: 3}),

@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A drain that counts requests: opaque streams take no part in it, and are cut as soon as the last request has ended, or at once.",
 	Fix:    "Count open streams as work in flight, and give them the whole of the drain's time.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Talking, AppsToo: true,
 	Disrupt:    behaviour.EndBoth,
 	Traffic:    talksNearAndFar,
 	Checks:     []assertions.Check{assertions.CarriesOpaque()},

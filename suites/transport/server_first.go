@@ -31,7 +31,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "Protocol detection by the first bytes; a drain that takes new connections through a slower path than before.",
 	Fix:    "Connect to the backend at once and carry both directions; look at the first bytes as they pass. Or have the port's protocol declared.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Talking, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from

@@ -32,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "The drain waits for all connections, and knows how to end those with requests only; or the TLS handshake has no timeout of its own.",
 	Fix:    "When the listener is closed, close what has not said a byte; end handshakes that don't come on.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Mute, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // when the listener goes

@@ -40,12 +40,13 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "An upgraded connection has left the HTTP server, which does not count it any more: the drain does not wait for it, and the process exits under it. Or all that is left is closed together with the listener.",
 	Fix:    "Count upgraded connections in the drain, and wait for them until the deadline. What has to go before says 1001, and waits for the answer.",
 
-	Topology: behaviour.Gated, AppsToo: true,
+	Topology: behaviour.Upgraded, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
 	// Some are open at each instant up to 3 s after the listener's end. Longer
 	// ones would make every scenario that has these wait for them: at its begin,
 	// for four clean ones in a row, and at the end of each instance.
 	Traffic: []load.Profile{
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}, // what the baseline is taken from
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.WebSocket, Takes: 3 * time.Second}, Rate: 2},
 		// A close frame of each side can cross the other's.
