@@ -196,9 +196,8 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role != system.Sidecar || !sys.Meshed() {
 		t.Form, t.Waits = "", 0
 	}
-	// The reference waits for all that it has in hand: a run with --isolate says the same of it.
 	if !ownTimes(sys) {
-		t.Alone = ""
+		*t = t.Together()
 	} else {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()

@@ -17,6 +17,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/systems"
 )
 
 // Who is tested stands for all roles; where nobody is, each role has its reference.
@@ -171,6 +172,26 @@ func TestFitOfASidecar(t *testing.T) {
 		}
 		if got.Topology != want || !slices.Equal(got.Traffic, []load.Profile{slow}) {
 			t.Errorf("%s: %+v, want %+v; %+v", name, got.Topology, want, got.Traffic)
+		}
+	}
+}
+
+// What a vendor's system has in hand of one kind it is asked for alone; the suite's own is asked for all at once.
+func TestFitAlone(t *testing.T) {
+	b := behaviour.Behaviour{Topology: behaviour.Talking, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 3 * time.Second}, Rate: 5},
+	}}
+	ours, err := systems.Reference(system.Gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, host := *ours, *ours.Host
+	host.Command = []string{"another"}
+	theirs.Host = &host
+	for sys, want := range map[*system.System]string{ours: "", &theirs: behaviour.Talking.Alone} {
+		got, skip := behaviour.Fit(b, sys)
+		if skip.Why != "" || got.Topology.Alone != want {
+			t.Errorf("%v: %q, %q, want %q", sys.Host.Command[:1], skip.Why, got.Topology.Alone, want)
 		}
 	}
 }

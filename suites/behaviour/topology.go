@@ -17,6 +17,10 @@ func (t Topology) alone(with string) Topology {
 	return t
 }
 
+// Together is the topology of the suite's own systems, which wait for all that they have in hand: a run with --isolate
+// says the same of them.
+func (t Topology) Together() Topology { return t.alone("") }
+
 // The topologies that behaviours share. Behaviours with equal topologies and
 // disruptions are recorded once, so a new one has its price.
 var (

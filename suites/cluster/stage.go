@@ -380,6 +380,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), behaviour.OfBench)
 	sys := s.stack.Subject(b.Topology)
 	if skip.Why != "" || sys.OwnApp() {
+		b.Topology = b.Topology.Together()
 		return b, skip
 	}
 	if b, skip = behaviour.Fit(b, sys.System); skip.Why != "" || sys.Before() || sys.Patches() {

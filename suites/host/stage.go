@@ -218,7 +218,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 		}
 	}
 	if !sys.Named {
-		b.Topology = s.quick(b)
+		b.Topology = s.quick(b).Together()
 		return b, behaviour.Skip{}
 	}
 	return behaviour.Fit(b, sys.System)
