@@ -324,7 +324,13 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 			return (at(from, l.ips) || at(to, l.ips)) && e.At > l.asked && e.At < l.back+c.P
 		})
 		if i < 0 {
-			y.Against(e.At, "", "", "a connection from %s to %s had no tunnel, and both were in the mesh", from, to)
+			const text = "a connection from %s to %s had no tunnel, and both were in the mesh"
+			// Of one that is back it is the time that says so.
+			if slices.ContainsFunc(all, func(l leaver) bool { return (at(from, l.ips) || at(to, l.ips)) && e.At >= l.back+c.P }) {
+				y.Late(c, e.At, "", "", text, from, to)
+			} else {
+				y.Against(e.At, "", "", text, from, to)
+			}
 			continue
 		}
 		if l := all[i]; e.At > l.left && e.At < l.joining {

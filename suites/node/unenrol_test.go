@@ -41,7 +41,7 @@ func asks(s scene.Scene, set func(*timeline.Sample)) {
 		for k := range 900 {
 			at := scene.D - time.Second + time.Duration(k)*20*time.Millisecond
 			x := timeline.Sample{
-				Stream: flow.To(passing[1].Flow, uid), ID: fmt.Sprint(n, "-", k), Conn: uint64(k + 1), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+				Stream: flow.To(passing[1].Flow, uid), ID: fmt.Sprint(n, "_", k), Conn: uint64(k + 1), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
 				Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: uid, Status: 200,
 			}
 			if at < leavingAt { // it lasts
@@ -190,6 +190,17 @@ func TestOutAndBack(t *testing.T) {
 		{Name: "a tunnel whenever", Build: with(and(time.Second, "10.0.0.1:15008")), Want: spec.Pass},
 		{Name: "without one before", Build: with(and(leavingAt-time.Second, "10.0.0.1:8080")), Want: spec.Fail},
 		{Name: "without one long after", Build: with(and(backAt+scene.P+time.Second, "10.0.0.1:8080")), Want: spec.Fail},
+		{Name: "without one long after, on a machine that was starved", Build: with(func(s scene.Scene) {
+			and(backAt+scene.P+time.Second, "10.0.0.1:8080")(s)
+			for i, x := range s.Samples {
+				s.Samples[i].Saturated = x.Start > backAt+scene.P/2
+			}
+			for k := range 60 {
+				at := backAt + scene.P + time.Duration(k)*20*time.Millisecond
+				s.Add(timeline.Sample{Stream: flow.To(passing[0].Flow, ""), ID: fmt.Sprint("starved", k), Conn: uint64(k + 9000), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200, Saturated: true})
+			}
+		}), Want: spec.Inconclusive},
 		{Name: "without one to who never left", Build: with(and(leftAt+time.Second, "10.0.0.7:8080")), Want: spec.Fail},
 		{Name: "nobody looked", Build: func(s scene.Scene) { leave(s, ""); asks(s, nil) }, Want: spec.Inconclusive},
 		{Name: "in a cluster", Build: in(func(s scene.Scene) { back(s); looked(s, leavingAt, "established") }), Want: spec.Pass},
