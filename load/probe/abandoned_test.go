@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -112,6 +113,8 @@ func TestAbandonedInTunnels(t *testing.T) {
 			for n := range uint64(3) {
 				got = append(got, r.told(n+1)...)
 			}
+			// The server may answer an end before the client has gone.
+			got = slices.DeleteFunc(got, func(s string) bool { return !strings.HasPrefix(s, "close ") })
 			if !slices.Equal(got, told) {
 				t.Errorf("told %q, want %q", got, told)
 			}
