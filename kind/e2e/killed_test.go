@@ -15,12 +15,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/lastcall-dev/lastcall/suites"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	"sigs.k8s.io/e2e-framework/klient/wait"
-
-	"github.com/lastcall-dev/lastcall/suites"
 )
 
 // scoped are the kinds of objects that a run makes and that live in no namespace.
@@ -112,20 +110,6 @@ func TestKilledRunner(t *testing.T) {
 	if _, err := suites.CleanupIn(ctx, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	var differs string
-	same := func(ctx context.Context) (bool, error) {
-		after, err := standing(ctx, cs)
-		if err != nil {
-			return false, err
-		}
-		nodesAfter, err := listed(ctx)
-		if err != nil {
-			return false, err
-		}
-		differs = cmp.Diff(before, after) + cmp.Diff(nodesBefore, nodesAfter)
-		return differs == "", nil
-	}
-	if err := wait.For(same, wait.WithContext(ctx), wait.WithTimeout(2*time.Minute), wait.WithInterval(time.Second), wait.WithImmediate()); err != nil {
-		t.Errorf("something is left (-before +after): %v\n%s", err, differs)
-	}
+	restored(t, 2*time.Minute, before, func(ctx context.Context) (map[string][]string, error) { return standing(ctx, cs) })
+	restored(t, 2*time.Minute, nodesBefore, listed)
 }

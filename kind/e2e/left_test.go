@@ -97,13 +97,21 @@ func TestNothingLeft(t *testing.T) {
 			}
 		}
 	}
+	restored(t, time.Minute, before, listed)
+}
+
+// restored waits until what a look finds is what there was before.
+func restored(t *testing.T, within time.Duration, before map[string][]string, look func(context.Context) (map[string][]string, error)) {
+	t.Helper()
 	var differs string
 	same := func(ctx context.Context) (bool, error) {
-		after, err := listed(ctx)
-		differs = cmp.Diff(before, after)
-		return differs == "", err
+		after, err := look(ctx)
+		if err == nil {
+			differs = cmp.Diff(before, after)
+		}
+		return err == nil && differs == "", err
 	}
-	if err := wait.For(same, wait.WithContext(ctx), wait.WithTimeout(time.Minute), wait.WithInterval(time.Second), wait.WithImmediate()); err != nil {
-		t.Errorf("nodes are not as they were (-before +after): %v\n%s", err, differs)
+	if err := wait.For(same, wait.WithContext(t.Context()), wait.WithTimeout(within), wait.WithInterval(time.Second), wait.WithImmediate()); err != nil {
+		t.Errorf("it is not as it was (-before +after): %v\n%s", err, differs)
 	}
 }
