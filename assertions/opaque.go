@@ -201,8 +201,9 @@ func PassesServersEnd() Check {
 					s := k.first()
 					// It ends its half as soon as it has greeted: before D too, and then its client has to be seen
 					// behind that. Who cuts all that it has at D is another rule's: this client hears of it by its next write.
-					after := s.First > 0 && k.left(s.First) >= from
-					if s.First == 0 || !after && !(s.Sent > 0 && s.Sent-delay(s) >= from) && !(s.Failed() && lives && k.left(s.End) >= from) {
+					after := k.left(s.First) >= from
+					spoke, wasCut := s.Sent > 0 && s.Sent-delay(s) >= from, s.Failed() && lives && k.left(s.End) >= from
+					if s.First == 0 || !after && !spoke && !wasCut {
 						continue
 					}
 					e, known := ended[s.ID]

@@ -5,7 +5,6 @@ package node
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -207,7 +206,7 @@ func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 			tally.Count(fresh, opened)
 			tally.Count(kept, crossed)
 			for _, f := range own {
-				for _, node := range slices.Sorted(maps.Keys(turns.at)) {
+				for _, node := range turns.nodes() {
 					tally.Least(f, node, tunnels[node])
 				}
 			}
@@ -261,79 +260,101 @@ func turnedAway(s timeline.Sample) bool {
 	return s.Stream.Flow().Protocol.Tunnels() && (s.Outcome == timeline.GoAway || s.Outcome == timeline.RefusedStream)
 }
 
-// turnings are when the proxies of nodes began to turn tunnels away: when they were told to go, and when the first tunnel there
-// heard of that, which is long behind a deletion where a preStop hook is.
+// turning is a proxy of a node that our own client has tunnels to, and when the first of these heard that it goes; 0: none
+// did. That is long behind a deletion where a preStop hook is.
+type turning struct {
+	replaced
+
+	first time.Duration
+}
+
+// turns is when it began to turn tunnels away, as the word to it and the tunnels have that.
+func (t turning) turns() time.Duration { return max(t.told, t.first) }
+
+// early says whether its tunnels heard of it before the watch showed its deletion, by more than that is late on a machine
+// with time for it.
+func (t turning) early() bool { return t.first > 0 && t.first < t.told-around }
+
+// turnings are those of all proxies, and the nodes of workloads, by UID.
 type turnings struct {
-	all []replaced
-	at  map[string][]time.Duration // by node, of those that our own client has tunnels to
-	on  map[string]string          // the nodes of workloads, by UID
-	// early are, by node, the first words in tunnels that came before that of the watch, by more than it is late on a
-	// machine with time for it; until is that word.
-	early, until map[string]time.Duration
+	all []turning
+	on  map[string]string
 }
 
 func turningsIn(c assertions.Case, all []replaced) turnings {
-	out := turnings{all, map[string][]time.Duration{}, nodesOf(c), map[string]time.Duration{}, map[string]time.Duration{}}
+	out := turnings{on: nodesOf(c)}
 	tunnels := tunnel.Of(c, func(string) bool { return true })
 	for _, r := range all {
 		early := around
 		if r.watched {
 			early = starvedBy
 		}
-		first, some := time.Duration(0), false // word of it in a tunnel there, and whether there are any
+		one, some := turning{replaced: r}, false // whether there are any tunnels
 		for _, k := range tunnels {
 			if out.on[k.Stream.Target()] != r.node {
 				continue
 			}
 			some = true
-			if said, ok := k.GoAway(); ok && said >= r.told-early && (first == 0 || said < first) {
-				first = said
+			if said, ok := k.GoAway(); ok && said >= r.told-early && (one.first == 0 || said < one.first) {
+				one.first = said
 			}
 		}
 		if some {
-			out.at[r.node] = append(out.at[r.node], r.told, max(r.told, first))
-			if first > 0 && first < r.told-around {
-				out.early[r.node], out.until[r.node] = first, r.told
-			}
+			out.all = append(out.all, one)
 		}
 	}
 	return out
 }
 
+// nodes are those of the proxies.
+func (t turnings) nodes() []string {
+	var out []string
+	for _, one := range t.all {
+		out = append(out, one.node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// of are the proxies of the node of the workload that a request is to.
+func (t turnings) of(s timeline.Sample) []turning {
+	node := t.on[s.Stream.Target()]
+	return slices.DeleteFunc(slices.Clone(t.all), func(one turning) bool { return one.node != node })
+}
+
 // excuse says whether a request of our own client's was turned away as it may be: in a tunnel that had carried another one, while
 // a proxy of its node went, or in one that came when that had just begun to turn tunnels away.
 func (t turnings) excuse(s timeline.Sample) bool {
-	if !turnedAway(s) {
-		return false
-	}
-	node := t.on[s.Stream.Target()]
-	if !s.New() {
-		return slices.ContainsFunc(t.all, func(r replaced) bool {
-			return r.node == node && s.End >= min(r.since, r.told-starvedBy) && (r.gone == 0 || s.Start < r.gone+takenUntil)
-		})
-	}
-	return slices.ContainsFunc(t.at[node], func(at time.Duration) bool { return s.End >= at-around && s.Start < at+takenUntil })
+	return turnedAway(s) && slices.ContainsFunc(t.of(s), func(one turning) bool {
+		if !s.New() {
+			return s.End >= min(one.since, one.told-starvedBy) && (one.gone == 0 || s.Start < one.gone+takenUntil)
+		}
+		near := func(at time.Duration) bool { return s.End >= at-around && s.Start < at+takenUntil }
+		return near(one.told) || near(one.turns())
+	})
 }
 
 // doubtful says whether a request was turned away when its proxy had begun to say GOAWAY, and the watch had not shown its deletion: it is
 // that which may be late. until is when it showed that.
 func (t turnings) doubtful(s timeline.Sample) (until time.Duration, is bool) {
-	node := t.on[s.Stream.Target()]
-	first, is := t.early[node]
-	return t.until[node], is && turnedAway(s) && s.End >= first-around && s.Start < t.until[node]
+	if !turnedAway(s) {
+		return 0, false
+	}
+	for _, one := range t.of(s) {
+		if one.early() {
+			until, is = one.told, s.End >= one.first-around && s.Start < one.told
+		}
+	}
+	return until, is
 }
 
 // behindWord is how long after the word to its proxy the first tunnel of each node heard of it, the least of all.
 func (t turnings) behindWord() time.Duration {
-	least, some := time.Duration(0), false
-	for _, at := range t.at {
-		for i := 0; i+1 < len(at); i += 2 {
-			if d := at[i+1] - at[i]; !some || d < least {
-				least, some = d, true
-			}
-		}
+	if len(t.all) == 0 {
+		return 0
 	}
-	return least
+	after := func(one turning) time.Duration { return one.turns() - one.told }
+	return after(slices.MinFunc(t.all, func(a, b turning) int { return cmp.Compare(after(a), after(b)) }))
 }
 
 // behind says on which node a request of our own client's was begun when its proxy was to turn no tunnel away any more.
@@ -341,8 +362,11 @@ func (t turnings) behind(s timeline.Sample) (node string, is bool) {
 	if !s.Stream.Flow().Protocol.Tunnels() {
 		return "", false
 	}
-	node = t.on[s.Stream.Target()]
-	return node, len(t.at[node]) > 0 && s.Start >= slices.Max(t.at[node])+takenUntil
+	all := t.of(s)
+	if len(all) == 0 {
+		return "", false
+	}
+	return all[0].node, !slices.ContainsFunc(all, func(one turning) bool { return s.Start < one.turns()+takenUntil })
 }
 
 // cutAtDeadline says whether a request was cut, so that its client saw it, when the deadline was over of a

@@ -149,6 +149,9 @@ func (l leaver) about(s timeline.Sample) bool {
 	return s.Stream.Target() == l.uid || s.Server == l.uid || s.Reached == l.uid
 }
 
+// isEnd says whether one of a connection's addresses is a workload's.
+func (l leaver) isEnd(from, to string) bool { return at(from, l.ips) || at(to, l.ips) }
+
 // NoneFailsOnLeaving judges the requests through the mesh, in and out, on the way out of it, while out, and on the
 // way back; and those of a client that tunnels by itself, for as long as it may not have heard.
 func NoneFailsOnLeaving() assertions.Check {
@@ -302,7 +305,11 @@ func OutAndBack() assertions.Check {
 				}
 				tally.Least(again, l.name, n)
 				tally.Least(calls.OffWire(c), l.name, answered)
-				tally.Least(looks.OffWire(c), l.name, ownTunnels(&tally, c, l, returned))
+				stood, looked := ownTunnels(&tally, c, l)
+				tally.Least(looks.OffWire(c), l.name, stood)
+				if stood == 0 && looked >= looks.N && returned >= calls.N {
+					tally.Against(l.back+c.P, l.name, "", "none of %d looks at its network saw a tunnel of its own when it was back, and %d calls of it were answered", looked, returned)
+				}
 			}
 			return tally.Conclude(
 				fmt.Sprintf("%s reached without a tunnel while out of the mesh, and through tunnels alone before and after", assertions.Plural(len(all), "workload was", "workloads were")),
@@ -321,12 +328,12 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 			continue
 		}
 		i := slices.IndexFunc(all, func(l leaver) bool {
-			return (at(from, l.ips) || at(to, l.ips)) && e.At > l.asked && e.At < l.back+c.P
+			return l.isEnd(from, to) && e.At > l.asked && e.At < l.back+c.P
 		})
 		if i < 0 {
 			const text = "a connection from %s to %s had no tunnel, and both were in the mesh"
 			// Of one that is back it is the time that says so.
-			if slices.ContainsFunc(all, func(l leaver) bool { return (at(from, l.ips) || at(to, l.ips)) && e.At >= l.back+c.P }) {
+			if slices.ContainsFunc(all, func(l leaver) bool { return l.isEnd(from, to) && e.At >= l.back+c.P }) {
 				y.Late(c, e.At, "", "", text, from, to)
 			} else {
 				y.Against(e.At, "", "", text, from, to)
@@ -341,10 +348,9 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 }
 
 // ownTunnels counts the looks at the sockets of a workload that saw a tunnel of its own later than P after its return; one
-// that saw it while it was out has a culprit. Where none saw one, and it called others all the while, it is back for
-// nobody: returned is how many of its calls were answered then.
-func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver, returned int) int {
-	n, looks := 0, map[time.Duration]bool{}
+// that saw it while it was out has a culprit. looked is how many looks there were then, whatever they saw.
+func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) (stood, looked int) {
+	looks := map[time.Duration]bool{}
 	for _, e := range c.Timeline.EventsOf(timeline.Sockets, l.uid) {
 		if e.At > l.back+c.P {
 			looks[e.At] = true
@@ -355,13 +361,10 @@ func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver, returned int) 
 		case e.At > l.left+readWithin && e.At < l.joining:
 			y.Against(e.At, l.name, "", "a tunnel to %s stood when it was out of the mesh", e.Attrs["peer"])
 		case e.At > l.back+c.P:
-			n++
+			stood++
 		}
 	}
-	if n == 0 && len(looks) >= 4 && returned >= 20 {
-		y.Against(l.back+c.P, l.name, "", "none of %d looks at its network saw a tunnel of its own when it was back, and %d calls of it were answered", len(looks), returned)
-	}
-	return n
+	return stood, len(looks)
 }
 
 // tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host
