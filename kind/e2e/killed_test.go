@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/lastcall-dev/lastcall/suites"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+
+	"github.com/lastcall-dev/lastcall/suites"
 )
 
 // scoped are the kinds of objects that a run makes and that live in no namespace.
