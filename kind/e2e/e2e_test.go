@@ -75,6 +75,13 @@ func run(m *testing.M) int {
 	testenv = env.New()
 	testenv.Setup(
 		envfuncs.CreateClusterWithOpts(provider, cluster, kind.WithNodes(nodes)),
+		// Here, because tests give the cluster back and take it again.
+		func(ctx context.Context, _ *envconf.Config) (context.Context, error) {
+			if !provider.Made() {
+				return ctx, errors.New("the cluster is said to have stood before")
+			}
+			return ctx, nil
+		},
 		envfuncs.LoadImageArchiveToCluster(cluster, image.Archive),
 		envfuncs.CreateNamespace(namespace),
 	)
