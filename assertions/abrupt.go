@@ -99,7 +99,7 @@ func Sighted(c Case) map[flow.Flow]int {
 		if _, ok := seen[of]; !ok {
 			seen[of] = 0
 		}
-		if !s.Failed() || LeftBehind(s) {
+		if !s.Failed() || LeftBehind(s) || LostBehindEnd(s) {
 			continue
 		}
 		for _, k := range ks {

@@ -233,13 +233,24 @@ const listenerWindow = 500 * time.Millisecond
 // end), and how many it served. A connection that stands and is not answered
 // has failed too.
 func listener(c Case, t Ending, from time.Duration) (last, gone time.Duration, served int) {
+	return listenerBy(c, t, from, func(s timeline.Sample) bool { return s.Failed() })
+}
+
+// turned says whether a new connection to an instance met no listener: who answers took it, whatever he says. Of an app
+// behind a sidecar that says nothing of the app's.
+func turned(c Case) func(timeline.Sample) bool {
+	return func(s timeline.Sample) bool { return s.Failed() && (s.Outcome != timeline.Status || c.Beside() != "") }
+}
+
+// listenerBy is listener, by what says that a dial failed.
+func listenerBy(c Case, t Ending, from time.Duration, failed func(timeline.Sample) bool) (last, gone time.Duration, served int) {
 	var dials []timeline.Sample
 	for _, s := range c.Timeline.Samples {
 		if !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || arrival(s) < from {
 			continue
 		}
 		dials = append(dials, s)
-		if s.Failed() {
+		if failed(s) {
 			continue
 		}
 		last = max(last, arrival(s))
@@ -247,7 +258,7 @@ func listener(c Case, t Ending, from time.Duration) (last, gone time.Duration, s
 			served++
 		}
 	}
-	return last, goneAt(byArrival(dials), func(s timeline.Sample) bool { return s.Failed() }), served
+	return last, goneAt(byArrival(dials), failed), served
 }
 
 // byArrival orders dials by when they reached the instance, which is their start then.

@@ -60,7 +60,7 @@ func (g *gather) streamsAfter(c Case, t Ending, k told) (crossed int) {
 	if k.heard == 0 {
 		return 0
 	}
-	return g.askedAfter(c, t, k, k.heard, "it had answered the PING behind the GOAWAY")
+	return g.askedAfter(c, t, k, k.heard, "it had answered the PING behind the GOAWAY", false)
 }
 
 // fewCalls is the least number of calls through a proxy while one of its

@@ -81,6 +81,11 @@ func unservingSince(c Case, t Ending) (since time.Duration, ok bool) {
 // acceptsUntil is when an instance stopped accepting: by its own word, as
 // direct dials saw it, or at its exit. ok is false where nobody saw it.
 func acceptsUntil(c Case, t Ending) (at time.Duration, ok bool) {
+	return acceptsUntilBy(c, t, func(s timeline.Sample) bool { return s.Failed() })
+}
+
+// acceptsUntilBy is acceptsUntil, by what says that a dial failed.
+func acceptsUntilBy(c Case, t Ending, failed func(timeline.Sample) bool) (at time.Duration, ok bool) {
 	take := func(d time.Duration) {
 		if !ok || d < at {
 			at, ok = d, true
@@ -89,7 +94,7 @@ func acceptsUntil(c Case, t Ending) (at time.Duration, ok bool) {
 	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
 		take(e.At)
 	}
-	if _, gone, _ := listener(c, t, t.Drain.At); gone != 0 {
+	if _, gone, _ := listenerBy(c, t, t.Drain.At, failed); gone != 0 {
 		take(gone)
 	}
 	if t.Exit.Known() {

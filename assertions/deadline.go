@@ -45,7 +45,7 @@ func DeadlineTellsFirst() Check {
 				}
 				for _, k := range connectionsTo(c, t, inHTTP2) {
 					for _, s := range k.samples {
-						if !stillRan(t, s) {
+						if !stillRan(c, t, s) {
 							continue
 						}
 						if _, told := k.resetOf(s); told {
@@ -108,13 +108,18 @@ func (k connection) saidCut(end timeline.Frame) bool {
 }
 
 // stillRan says whether a request was cut that by design would have been under
-// way beyond its instance's exit.
-func stillRan(t Ending, s timeline.Sample) bool {
+// way beyond its instance's exit; or beyond the cut, where that came when the instance's time was up: the process may
+// take a while to leave behind it.
+func stillRan(c Case, t Ending, s timeline.Sample) bool {
+	gone := t.Exit.At + t.Exit.Err
+	if at := s.End - delay(s); timeIsUp(c, t, at) {
+		gone = min(gone, at)
+	}
 	switch s.Outcome {
 	case timeline.StreamReset, timeline.Reset, timeline.Closed, timeline.Truncated:
 	default:
 		return false
 	}
 	return (s.Phase == timeline.PhaseFirstByte || s.Phase == timeline.PhaseBody || slowOp(s) && s.Phase == timeline.PhaseWrite) &&
-		s.End >= t.Drain.At-t.Drain.Err && s.Start+takes(s)+2*delay(s) > t.Exit.At+t.Exit.Err
+		s.End >= t.Drain.At-t.Drain.Err && s.Start+takes(s)+2*delay(s) > gone
 }

@@ -40,6 +40,12 @@ func TestDeadlineTellsFirst(t *testing.T) {
 			long(s, timeline.Truncated, func(k *talk) { fin(k.goAway(deadline, "max")) })
 		}, spec.Fail},
 		{"FIN without a word", DeadlineTellsFirst(), func(s *scene) { long(s, timeline.Truncated, fin) }, spec.Fail},
+		{"FIN without a word at the deadline, and its process leaves seconds later", DeadlineTellsFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("h2c/reused/slow/12s").ask(9*sec+i, cut(timeline.Truncated, wireDeadline)).goAway(11*sec, "max").hear(wireDeadline, timeline.FrameFIN)
+			})
+			s.shift(timeline.ProcExit, uid, wireDeadline+4*sec)
+		}, spec.Fail},
 		{"RST without a word", DeadlineTellsFirst(), func(s *scene) {
 			long(s, timeline.Reset, func(k *talk) { k.hear(deadline, timeline.FrameRST) })
 		}, spec.Fail},

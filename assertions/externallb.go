@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -33,17 +34,25 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				g.deregisters(c, t)
-				until := t.exitOr(t.Kill) + c.P
+				end := t.exitOr(t.Kill) + c.P
+				until := end
 				if next, follows := ended.next(); follows {
-					until = min(until, next.Drain.At) // from there on it is the next one's
+					until = min(until, next.Drain.At) // from there on what is lost is held against the next one
 				}
 				sent, offered := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Flow().Path != flow.Balanced || !onNewConns(s) || s.Start < t.Drain.At-t.Drain.Err || s.Start >= until {
+					if s.Stream.Flow().Path != flow.Balanced || !onNewConns(s) || s.Start < t.Drain.At-t.Drain.Err || s.Start >= end {
 						continue
 					}
-					if !s.Saturated || s.Failed() {
+					counts := !s.Saturated || s.Failed()
+					if counts {
 						offered++
+					}
+					if s.Start >= until {
+						continue
+					}
+					if counts {
+						all++
 					}
 					if s.Reached == t.UID && !s.Failed() {
 						sent++
@@ -57,7 +66,6 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 					lost++
 					g.lost(c, s, t.Name, "%s of %s: %s", relative(s.Start, t), t.Name, describe(s))
 				}
-				all += offered
 				ended.has(offersFloor, offered)
 				ended.has(afterFloor, sent)
 			}
@@ -72,7 +80,11 @@ func DeregistersFirst(period time.Duration, threshold int) Check {
 // deregisters judges whether the load balancer in front had taken an instance
 // out when its listener went.
 func (g *gather) deregisters(c Case, t Ending) {
-	is := turningOf(t, c.Timeline.EventsOf(timeline.Balancer, t.UID), "in")
+	// Who is in again behind its exit is another one, at its address.
+	looks := slices.DeleteFunc(c.Timeline.EventsOf(timeline.Balancer, t.UID), func(e timeline.Event) bool {
+		return e.Attrs["in"] == "true" && t.Exit.Known() && e.At > t.Exit.At+t.Exit.Err
+	})
+	is := turningOf(t, looks, "in")
 	shut, saw := acceptsUntil(c, t)
 	switch {
 	case !is.good:

@@ -71,6 +71,7 @@ func TestDeregistersFirst(t *testing.T) {
 		{"lost by whom the balancer had given it to", check, accepted(true), spec.Fail},
 		{"out before the listener goes", check, good, spec.Pass},
 		{"out after it", check, func(s *scene) { fronted(s, wireShut+sec, wireShut) }, spec.Fail},
+		{"another one comes up in its place", check, with(func(s *scene) { s.balance(wireExit+sec, uid, "") }), spec.Pass},
 		{"never out", check, func(s *scene) { fronted(s, 0, wireShut) }, spec.Fail},
 		{"one connection is lost", check, with(func(s *scene) {
 			for i := range s.tl.Samples {

@@ -17,10 +17,10 @@ import (
 // the instance out, and a liveness probe that fails has the kubelet kill what it
 // should let drain.
 func HealthFailsFirst() Check {
-	const what = "new connections served after the balancer's health had turned bad"
+	const what = "new connections accepted after the balancer's health had turned bad"
 	const told = "answers to the liveness probe that were told"
 	enough := Floor{Per: "termination", Name: what, N: 1,
-		Reason: "one that was served shows that the listener was there; how long it has to be is another rule's",
+		Reason: "one shows that the listener was there; how long it has to be is another rule's, and what is answered, too",
 	}
 	toldFloor := Floor{Per: "termination", Name: told, N: 0, Reason: "a system without a liveness probe has none to fail"}
 	return Check{
@@ -127,7 +127,7 @@ func turningOf(t Ending, events []timeline.Event, attr string) turning {
 }
 
 // balancerFirst judges whether the balancer's health turned bad before the
-// listener was gone. It counts the new connections that were served in between.
+// listener was gone. It counts the new connections that were accepted in between.
 func (g *gather) balancerFirst(c Case, t Ending) int {
 	is := turningOf(t, healths(c, t, "lb"), "good")
 	bad := is.bad
@@ -139,7 +139,8 @@ func (g *gather) balancerFirst(c Case, t Ending) int {
 		g.doubt("the balancer's health of %s gave no answer in time, and was not seen to turn bad", t.Name)
 		return 0
 	}
-	shut, closed := acceptsUntil(c, t)
+	failed := turned(c)
+	shut, closed := acceptsUntilBy(c, t, failed)
 	if !bad.Known() {
 		if !closed {
 			g.doubt("the balancer's health of %s stayed good, and nobody saw it stop accepting", t.Name)
@@ -153,9 +154,9 @@ func (g *gather) balancerFirst(c Case, t Ending) int {
 	for _, s := range c.Timeline.Samples {
 		switch {
 		case !directTo(s, t.UID) || !onNewConns(s) || slowOp(s) || arrival(s) <= bad.At-bad.Err:
-		case s.Failed() && arrival(s) > bad.At:
+		case failed(s) && arrival(s) > bad.At:
 			offered++
-		case s.Failed():
+		case failed(s):
 		case arrival(s) > bad.At:
 			after++
 		default:
@@ -167,7 +168,7 @@ func (g *gather) balancerFirst(c Case, t Ending) int {
 	case perhaps > 0 && closed && shut <= bad.At && !is.hidden && shut <= bad.At-bad.Err+lookPeriod:
 		g.late(c, shut, t.Name, "", "%s: it accepted no more, and the balancer's health was not seen to be bad until %s, when it was asked next", relative(shut, t), relative(bad.At, t))
 	case perhaps > 0:
-		g.doubt("the balancer's health of %s turned bad at some time in %s, and new connections were served in it, but none after it", t.Name, ms(bad.Err))
+		g.doubt("the balancer's health of %s turned bad at some time in %s, and new connections were accepted in it, but none after it", t.Name, ms(bad.Err))
 	case offered > 0:
 		g.culprit(bad.At, t.Name, "", "%s: the balancer's health turned bad, and not one new connection was accepted after it", relative(bad.At, t))
 	default:

@@ -11,6 +11,15 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
+// turnsAway has an instance answer new connections by 503 in a stretch of time.
+func turnsAway(s *scene, from, to time.Duration) {
+	s.each(func(x *timeline.Sample) {
+		if onNewConns(*x) && directTo(*x, uid) && x.Start >= from && x.Start < to {
+			x.Outcome, x.Status = timeline.Status, 503
+		}
+	})
+}
+
 func TestHealthFailsFirst(t *testing.T) {
 	health := func(s *scene, at time.Duration, probe string, good bool) {
 		s.event(at, timeline.Health, uid, map[string]string{"probe": probe, "good": fmt.Sprint(good)})
@@ -33,6 +42,14 @@ func TestHealthFailsFirst(t *testing.T) {
 	judgeWire(t, []wireCase{
 		{"fails first", HealthFailsFirst(), func(s *scene) { polled(s, wireD+sec, wireShut) }, spec.Pass},
 		{"fails with the listener", HealthFailsFirst(), func(s *scene) { polled(s, wireShut, wireShut) }, spec.Fail},
+		{"turns all away by 503 from D on, behind a listener that stands", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireD+sec/2, wireShut)
+			turnsAway(s, wireD, wireShut)
+		}, spec.Pass},
+		{"turns all away, and is healthy until the listener goes", HealthFailsFirst(), func(s *scene) {
+			polled(s, wireShut, wireShut)
+			turnsAway(s, wireD, wireShut)
+		}, spec.Fail},
 		{"fails after the listener", HealthFailsFirst(), func(s *scene) { polled(s, wireShut+sec, wireShut) }, spec.Fail},
 		{"never fails", HealthFailsFirst(), func(s *scene) { polled(s, 0, wireShut) }, spec.Fail},
 		{"liveness goes with it", HealthFailsFirst(), func(s *scene) {

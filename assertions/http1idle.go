@@ -82,7 +82,7 @@ func ClosesIdleFirst() Check {
 			ended.bound(ended.broken, max(sent, lost), lost)
 			return g.conclude(
 				fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
-				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
+				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset, or left open until SIGKILL", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
 		},
 	}
 }
@@ -94,7 +94,7 @@ const (
 	untold        leaving = iota // by the client, with a request, or nobody knows
 	closedFirst                  // by the server, before its exit
 	endedWithExit                // by FIN, and so close to the exit that it may be the kernel's
-	resetIdle                    // by RST
+	resetIdle                    // by RST, or at SIGKILL
 )
 
 func (g *gather) idleEnd(t Ending, k connection) leaving {
@@ -110,6 +110,9 @@ func (g *gather) idleEnd(t Ending, k connection) leaving {
 		return resetIdle
 	case end.Kind == timeline.FrameCloseNotify, at < t.Exit.At-t.Exit.Err-atOnce:
 		return closedFirst
+	case end.Kind == timeline.FrameFIN && at <= t.Exit.At+t.Exit.Err+atTheDeadline && t.Killed() && t.Kill > 0 && t.Exit.At+t.Exit.Err >= t.Kill:
+		g.against(t, at, k.last().ID, "%s: left open until SIGKILL", k) // who is killed closes nothing
+		return resetIdle
 	case end.Kind == timeline.FrameFIN && at <= t.Exit.At+t.Exit.Err+atTheDeadline:
 		return endedWithExit
 	}

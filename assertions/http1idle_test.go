@@ -41,6 +41,12 @@ func TestClosesIdleFirst(t *testing.T) {
 			pools(s)
 			idle(s, near, func(k *talk, _ time.Duration) { k.hear(wireExit-time.Millisecond, timeline.FrameFIN) })
 		}, spec.Inconclusive},
+		{"a FIN at SIGKILL is the kernel's", ClosesIdleFirst(), func(s *scene) {
+			pools(s)
+			s.killed()
+			s.event(wireK+10*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+			idle(s, near, func(k *talk, _ time.Duration) { k.hear(wireK, timeline.FrameFIN) })
+		}, spec.Fail},
 		{"so it may in TLS", ClosesIdleFirst(), func(s *scene) {
 			pools(s)
 			idle(s, "https1/new/idle/30s", func(k *talk, _ time.Duration) { k.hear(wireExit-time.Millisecond, timeline.FrameFIN) })

@@ -508,6 +508,10 @@ func TestLifecycleChecks(t *testing.T) {
 		{"second: `serving` goes, and never does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 4 * sec}),
 			IgnoresSecondSignal(), nil, spec.Fail},
 		{"second: the listener goes as it does by itself", twiceButLast(4700*time.Millisecond, nil), IgnoresSecondSignal(), nil, spec.Pass},
+		{"second: by itself it accepts for a second more", twiceButLast(3*sec, nil), IgnoresSecondSignal(), nil, spec.Pass},
+		{"second: by itself it accepts for a second more, and is not dialled", twiceButLast(3*sec, nil), IgnoresSecondSignal(), func(s *scene) {
+			s.thin(sent("direct/http1/new", "uid-a", 0, 200*sec))
+		}, spec.Inconclusive},
 		{"second: by itself it accepts none by then", twiceButLast(1500*time.Millisecond, nil), IgnoresSecondSignal(), nil, spec.Pass},
 		{"second: by itself it accepts none by then, and work is cut", twiceButLast(1500*time.Millisecond, nil), IgnoresSecondSignal(), func(s *scene) {
 			s.spoil(sent("direct/http1/reused/slow", "uid-b", 51*sec, 51500*time.Millisecond), timeline.Reset, 52500*time.Millisecond)

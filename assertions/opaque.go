@@ -27,11 +27,12 @@ func talks(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Talk }
 // half-close.
 func halfClosed(s timeline.Sample) bool { return s.Sent > 0 && s.Sent+delay(s) <= s.End-delay(s) }
 
-// lostBehindEnd says whether what a talk lost was lost behind its client's half-close:
+// LostBehindEnd says whether a talk lost what it lost behind its client's half-close:
 // all had come back, or it ended just then, with its last pieces on their way. One that
-// had stood still before only swallowed what its client went on to say.
-func lostBehindEnd(s timeline.Sample) bool {
-	if !s.Failed() || !halfClosed(s) || garbled(s) {
+// had stood still before only swallowed what its client went on to say. Who ends both halves at the end of one
+// does so whether it drains or not: all but that is served.
+func LostBehindEnd(s timeline.Sample) bool {
+	if !talks(s) || !s.Failed() || !halfClosed(s) || garbled(s) {
 		return false
 	}
 	rest := justEnded + 2*delay(s)
@@ -70,7 +71,11 @@ func CarriesOpaque() Check {
 					if !talks(s) || s.First == 0 && !garbled(s) {
 						continue
 					}
-					if lostBehindEnd(s) {
+					if LostBehindEnd(s) {
+						// It came through to its client's end, which is one that was in flight at D where that came later.
+						if total++; !s.Saturated && s.Start < t.Drain.At-t.Drain.Err && s.Sent-delay(s) > t.Drain.At+t.Drain.Err {
+							atD++
+						}
 						continue
 					}
 					if s.Failed() && !garbled(s) && Outlasts(c, t, s) {
@@ -145,7 +150,7 @@ func PassesHalfClose() Check {
 				for _, s := range c.Timeline.Samples {
 					// What is cut at D may have ended its half just then, or before its
 					// client was told.
-					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || s.Failed() && !lostBehindEnd(s) {
+					if !directTo(s, t.UID) || !talks(s) || !halfClosed(s) || s.Sent-delay(s) < t.Drain.At+max(t.Drain.Err, atOnce) || s.Failed() && !LostBehindEnd(s) {
 						continue
 					}
 					// A FIN that was swallowed leaves the talk hanging for longer than that.
@@ -271,7 +276,7 @@ func CutIsVisible() Check {
 				for _, k := range connectionsTo(c, t, inTCP) {
 					s := k.first()
 					end, over := k.ended()
-					if !over || !talks(s) || !stillRan(t, s) || s.First == 0 || halfClosed(s) {
+					if !over || !talks(s) || !stillRan(c, t, s) || s.First == 0 || halfClosed(s) {
 						continue
 					}
 					if sparedAt(c, t, k.left(end.At)) {

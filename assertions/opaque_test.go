@@ -90,6 +90,10 @@ func TestCarriesOpaque(t *testing.T) {
 		{"only those that were lost behind the half-close", CarriesOpaque(), func(s *scene) {
 			s.doors(wireShut)
 			times(20, func(i time.Duration) { s.talks(8*sec+i, stranded(timeline.Truncated)) })
+		}, spec.Pass},
+		{"all of them lost behind a half-close that came before D", CarriesOpaque(), func(s *scene) {
+			s.doors(wireShut)
+			times(20, func(i time.Duration) { s.talks(6*sec+i, stranded(timeline.Truncated)) })
 		}, spec.Inconclusive},
 		{"cut before D", CarriesOpaque(), and(func(s *scene) { s.talks(7*sec, breaks(timeline.Reset, 9*sec)) }), spec.Pass},
 		{"lost behind the half-close", CarriesOpaque(), and(func(s *scene) { s.talks(8*sec, stranded(timeline.Truncated)) }), spec.Pass},

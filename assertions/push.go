@@ -63,11 +63,16 @@ func PushDrainsNothing() Check {
 			}
 			fresh, reused := offered(c.Timeline, first, last+c.P)
 			g.count(newConns, fresh)
-			g.count(reusedConns, reused)
 			kept := g.keptConns(c, first, last, end)
-			g.count(keptFloor, kept)
+			untold := ""
+			if c.shows(Lasting) {
+				g.count(reusedConns, reused)
+				g.count(keptFloor, kept)
+			} else {
+				untold = "; it has no request that lasts, so that on kept connections nothing is asked of it"
+			}
 			return g.conclude(
-				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections", len(pushes), sent, kept),
+				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections%s", len(pushes), sent, kept, untold),
 				fmt.Sprintf("%s had %s", plural(len(pushes), "push that changed nothing", "pushes that changed nothing"), plural(g.failures(), "effect", "effects")))
 		},
 	}

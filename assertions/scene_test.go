@@ -395,6 +395,10 @@ func TestChecks(t *testing.T) {
 		{"unready: healthy", UnreadyBeforeClosed(), nil, spec.Pass},
 		{"unready: cut at D", UnreadyBeforeClosed(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Pass},
 		{"unready: the listener goes first", UnreadyBeforeClosed(), closesAt(18 * sec), spec.Fail},
+		{"unready: turns all away by 503, behind a listener that stands", UnreadyBeforeClosed(), func(s *scene) {
+			turnsAway(s, del, shut)
+			setEndpoint(s, del+900*time.Millisecond, false, false, true)
+		}, spec.Pass},
 		{"unready: the listener goes at D", UnreadyBeforeClosed(), closesAt(del), spec.Fail},
 		{"unready: never seen false", UnreadyBeforeClosed(), neverUnready, spec.Fail},
 		{"unready: true again when the listener goes", UnreadyBeforeClosed(), func(s *scene) { setEndpoint(s, shut-sec, false, true, true) }, spec.Fail},

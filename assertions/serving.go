@@ -24,7 +24,7 @@ func ServesWhileAccepting() Check {
 		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := g.readiness(c, func(t Ending, last, _ time.Duration) {
+			wrong := g.readiness(c, func(s timeline.Sample) bool { return s.Failed() }, func(t Ending, last, _ time.Duration) {
 				g.span(t.Drain.At, t.Drain.At+c.P)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)
@@ -49,7 +49,7 @@ func UnreadyBeforeClosed() Check {
 		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := g.readiness(c, func(t Ending, _, closed time.Duration) {
+			wrong := g.readiness(c, turned(c), func(t Ending, _, closed time.Duration) {
 				if closed == 0 {
 					closed = t.Exit.At
 				}
@@ -66,12 +66,12 @@ func UnreadyBeforeClosed() Check {
 }
 
 // readiness judges each termination by when its listener served for the last time, and when
-// it was gone (0: nobody saw that), and says how many break the rule. Where one does, there
+// it was gone (0: nobody saw that), by what says that a dial failed, and says how many break the rule. Where one does, there
 // is no more evidence to be had.
-func (g *gather) readiness(c Case, judge func(t Ending, last, closed time.Duration)) (wrong int) {
+func (g *gather) readiness(c Case, failed func(timeline.Sample) bool, judge func(t Ending, last, closed time.Duration)) (wrong int) {
 	ended := g.toll(c.terminated())
 	for t := range ended.each() {
-		last, closed, n := listener(c, t, t.Drain.At)
+		last, closed, n := listenerBy(c, t, t.Drain.At, failed)
 		before := g.failures()
 		judge(t, last, closed)
 		if g.failures() > before {

@@ -44,7 +44,9 @@ func ClosesSilent() Check {
 				case end.Kind != timeline.FrameClose && k.left(end.At) <= t.Drain.At+silentFor-t.Drain.Err:
 					// soon after D: nobody waited for it
 				case t.Exit.Known() && min(shut[t.UID], k.left(end.At)) >= t.Exit.At-t.Exit.Err-atTheDoor:
-					return false // with the process, which accepted to its end: it may have waited for it
+					// With the process, which accepted to its end: it may have waited for it, but not where it left before its time
+					// was up, and it still stood.
+					return deadline(c, t) > 0 && !timeIsUp(c, t, t.Exit.At)
 				case k.left(end.At) <= limit:
 				default:
 					left++

@@ -66,6 +66,11 @@ func TestClosesSilent(t *testing.T) {
 			s.doors(wireExit - atTheDoor/2)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireExit-atTheDoor/2, timeline.FrameRST)
 		}, spec.Inconclusive},
+		{"the listener stays to the exit, which was before its time was up", ClosesSilent(), func(s *scene) {
+			s.doors(wireExit)
+			s.shift(timeline.ProcExit, uid, wireD+silentFor+sec)
+			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+silentFor+sec, timeline.FrameRST)
+		}, spec.Pass},
 		{"all is over soon", ClosesSilent(), func(s *scene) {
 			s.doors(wireD + atOnce)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+atOnce, timeline.FrameRST)

@@ -59,13 +59,14 @@ func (y *Tally) Terminations(c Case) iter.Seq[Ending] { return y.gather.toll(c.t
 
 // AskedAfter judges the connections of an instance that it told in one way (timeline.ConnTold,
 // by) that they end: a request that came on one when its sender could have known for longer
-// than Crossing is a doubt, and one after NoCrossing is a culprit, as is any that came behind an
+// than Crossing is a doubt, unless that happens often, and one after NoCrossing is a culprit, as is any that came behind an
 // answer that had said "close". called is in words what was there to be read: "its FIN". It
 // counts the connections, and the requests that crossed.
 func (y *Tally) AskedAfter(c Case, t Ending, by, called string) (connections, crossed int) {
 	all := toldBy(c, t, by)
+	often := often(all)
 	for _, k := range all {
-		crossed += y.gather.askedAfter(c, t, k, k.At, called)
+		crossed += y.gather.askedAfter(c, t, k, k.At, called, often)
 	}
 	return len(all), crossed
 }

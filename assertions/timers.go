@@ -180,11 +180,24 @@ func (g *gather) endsAtTimeout(c Case, t Ending, m timers) {
 		g.culprit(t.Exit.At, t.Name, "", "D + %s: it was there until K, though its drain timeout is %s", ms(t.Exit.At-t.Drain.At), m.timeout)
 	case t.Kill > 0 && t.Exit.At+slack >= t.Kill:
 		g.doubt("%s left within the uncertainty of K (±%s)", t.Name, ms(slack))
+	case !m.none && t.Exit.At+t.Exit.Err+leavesWithin < t.Drain.At-t.Drain.Err+m.timeout && cutAtExit(c, t) > 0:
+		g.culprit(t.Exit.At, t.Name, "", "D + %s: it left with %s under way, and its drain timeout is %s", ms(t.Exit.At-t.Drain.At), plural(cutAtExit(c, t), "request", "requests"), m.timeout)
 	case t.ExitCode == killedCode:
 		g.culprit(t.Exit.At, t.Name, "", "D + %s: it was killed", ms(t.Exit.At-t.Drain.At))
 	case t.Exit.At-t.Exit.Err-t.Drain.Err > late:
 		g.late(c, t.Exit.At, t.Name, "", "D + %s: it left long after its drain timeout of %s", ms(t.Exit.At-t.Drain.At), m.timeout)
 	}
+}
+
+// cutAtExit counts the requests that an instance had in hand just before it left, and that ended with it.
+func cutAtExit(c Case, t Ending) int {
+	n := 0
+	for _, s := range underWay(c, t, t.Exit.At-t.Exit.Err-listenerWindow) {
+		if s.Failed() && s.End >= t.Exit.At-t.Exit.Err-atOnce && s.End <= t.Exit.At+t.Exit.Err+listenerWindow {
+			n++
+		}
+	}
+	return n
 }
 
 // leftAt counts the requests that an instance had in hand just before an instant,

@@ -127,6 +127,12 @@ func TestTimersInOrder(t *testing.T) {
 			manifest("timeout", "none")(s)
 			s.drop(of(timeline.ProcExit, uid))
 		}, spec.Inconclusive},
+		{"it leaves long before its timeout, and cuts what it has", TimersInOrder(), func(s *scene) {
+			s.doors(shut)
+			s.dial("http1/reused/slow/24s").ask(9*sec, cut(timeline.Truncated, shut))
+			exits(s, shut)
+			says(s, "timeout", "13s", "grace", "20s")
+		}, spec.Fail},
 		{"nothing was left at the timeout", TimersInOrder(), func(s *scene) {
 			s.doors(shut)
 			exits(s, shut+sec)

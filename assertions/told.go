@@ -5,6 +5,7 @@ package assertions
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -89,12 +90,32 @@ func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed
 	return timeline.Event{}, false, crossed
 }
 
+// often says whether requests came late on so many connections, and so far apart, that no process of the other side that stood
+// still explains them: one that does asks nobody meanwhile.
+func often(all []told) bool {
+	const least, apart = 5, 3
+	var late []time.Duration
+	for _, k := range all {
+		if e, is, _ := k.belated(k.At); is && !k.saidClose() {
+			late = append(late, e.At)
+		}
+	}
+	slices.Sort(late)
+	stalls, until := 0, time.Duration(0)
+	for _, at := range late {
+		if stalls == 0 || at > until {
+			stalls, until = stalls+1, at+NoCrossing
+		}
+	}
+	return len(late) >= least && stalls >= apart
+}
+
 // askedAfter judges what came on a connection after its other side could have known
 // better, since an instant that is called after what was there to be read, and counts
 // what crossed that. What came up to NoCrossing after it may have been in the hands of
 // a process that stood still: that of the other side, whose stalls nobody sees. Those of
-// the backend that read it are the machine's. Behind an answer that said "close" nothing may come.
-func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, called string) (crossed int) {
+// the backend that read it are the machine's, and what comes often is neither's. Behind an answer that said "close" nothing may come.
+func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, called string, often bool) (crossed int) {
 	const text = "%s: %s came on %s, %s after %s"
 	if k.saidClose() && len(k.asked) > 0 {
 		e := k.asked[0]
@@ -105,7 +126,7 @@ func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, calle
 	if !late {
 		return crossed
 	}
-	if last := k.asked[len(k.asked)-1]; last.At > since+NoCrossing {
+	if last := k.asked[len(k.asked)-1]; often || last.At > since+NoCrossing {
 		g.late(c, last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
 	} else {
 		g.doubt(text+": who stood still for so long may have had it in hand", relative(e.At, t), what(e), k, ms(e.At-since), called)

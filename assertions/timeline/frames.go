@@ -18,6 +18,9 @@ const (
 	FramePing FrameKind = "ping"
 	// FrameCloseNotify: a TLS close_notify.
 	FrameCloseNotify FrameKind = "close-notify"
+	// FrameCertificate: the certificate of a tunnel's peer, in a handshake that went well. Attrs: for (how long it was good
+	// for then, as time.ParseDuration reads it).
+	FrameCertificate FrameKind = "certificate"
 	// FrameAlert: any other TLS alert. Attrs: alert.
 	FrameAlert FrameKind = "alert"
 	// FrameWSClose: a WebSocket close frame. Attrs: code (1005: it has none).

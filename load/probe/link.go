@@ -104,6 +104,9 @@ func (s *stream) speak(ctx context.Context, a *attempt, l *link) error {
 			return fmt.Errorf("the TLS handshake: %w", err)
 		}
 		l.wire = tls
+		if s.Profile.Protocol.Tunnels() {
+			l.ear.tell(timeline.FrameCertificate, "for", time.Until(tls.ConnectionState().PeerCertificates[0].NotAfter).String())
+		}
 	}
 	switch p := s.Profile.Protocol; {
 	case p.Tunnels():

@@ -209,13 +209,26 @@ func (r *recording) emit(x timeline.Record) {
 	}
 }
 
+// shown is for how long the certificate of a connection's peer was good, as the client tells it, and how often it does.
+func (r *recording) shown(conn uint64) (good time.Duration, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.frames {
+		if f.Conn == conn && f.Kind == timeline.FrameCertificate {
+			good, _ = time.ParseDuration(f.Attrs["for"])
+			n++
+		}
+	}
+	return good, n
+}
+
 // told are the frames of a connection, each with its attributes.
 func (r *recording) told(conn uint64) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []string
 	for _, f := range r.frames {
-		if f.Conn != conn {
+		if f.Conn != conn || f.Kind == timeline.FrameCertificate { // each tunnel begins with that (shown)
 			continue
 		}
 		text := string(f.Kind)

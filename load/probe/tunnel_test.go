@@ -195,6 +195,9 @@ func TestTunnelsAreKept(t *testing.T) {
 			if !eventually(t, func() bool { return len(r.told(1)) >= len(last) }) || !slices.Equal(r.told(1), last) {
 				t.Errorf("%q, want %q", r.told(1), last)
 			}
+			if good, n := r.shown(1); n != 1 || good < 59*time.Minute || good > time.Hour {
+				t.Errorf("a certificate was shown %d times, and is good for %s: want one of an hour", n, good)
+			}
 		})
 	}
 }

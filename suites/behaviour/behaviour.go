@@ -176,6 +176,8 @@ type Topology struct {
 	Leaves bool `json:"leaves,omitempty"`
 	// Strangers: its clients are outside of the mesh, and dial its instances in plain text.
 	Strangers bool `json:"strangers,omitempty"`
+	// Validity is how long a certificate of the reference sidecar's is good for; 0: an hour.
+	Validity time.Duration `json:"validity,omitempty"`
 	// Late is how long after its start the reference sidecar begins to listen, beside an app that sends
 	// out from its own start on; 0: as soon as it can, and the app once the load runs.
 	Late time.Duration `json:"late,omitempty"`

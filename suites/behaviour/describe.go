@@ -84,6 +84,7 @@ func (t Topology) String() string {
 	say(t.PreStop, "the sidecar's end begins at its own preStop hook")
 	say(t.Waits > 0, "its sidecar accepts for %s from the begin of its end, whatever the app does", t.Waits)
 	say(t.AtZero, "its sidecar leaves when nothing passes through it, from its preStop hook on")
+	say(t.Validity > 0, "the sidecar's certificates are good for %s", t.Validity)
 	say(t.Late > 0, "the sidecar listens %s after its start, and the app sends out from its own start on", t.Late)
 	say(t.Behind, "behind a %s, which stays", row.Name)
 	say(t.Hook > 0, "a preStop hook of %s%s", t.Hook, fails)

@@ -107,6 +107,10 @@ func leads(sys *system.System, p flow.Path) bool {
 // it may have been begun that long before D.
 const heldLonger = 5 * time.Second
 
+// overdue is for how long behind a vendor's timeout a connection is held, where its grace period is longer: who waits for it
+// until SIGKILL is to be seen doing that, and none is held for an hour.
+const overdue = 30 * time.Second
+
 // reaching is by how much what is in hand at D outlasts a vendor's minimum: before that is over
 // nothing ends it, and nothing would be shown.
 const reaching = 2 * time.Second
@@ -114,6 +118,13 @@ const reaching = 2 * time.Second
 // headerTakes is how long a header, or the wait for one, may take: vendors may leave their
 // timeouts of these as they are.
 const headerTakes = 8 * time.Second
+
+// atMinimum are the new connections that are made within a vendor's minimum, which has to be seen held by 50, and
+// mostAtMinimum how many a second at most: between two of them there is to be no connection for a while.
+const (
+	atMinimum     = 65
+	mostAtMinimum = 100
+)
 
 // reach makes a request to an instance as long as it takes to outlast a vendor's minimum, or to end a
 // second before the timeout, where that is behind the minimum; as many as before are in hand at an instant. Where
@@ -166,10 +177,14 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 				p.Takes += sys.Drain.Cut() - b.Topology.Deadline
 			}
 		}
+		// A short minimum has to be seen held as often as a long one.
+		if least := sys.Drain.MinDrain.D().Seconds(); ends && ownTimes(sys) && b.Topology.Idle && least > 0 && p.Op == flow.Get && p.Path == flow.Direct {
+			p.Rate = max(p.Rate, min(atMinimum/least, mostAtMinimum))
+		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
 		if ends && ownTimes(sys) && p.Op.Holds() {
-			p.Takes = max(p.Takes, sys.Drain.Cut()+heldLonger)
+			p.Takes = max(p.Takes, min(sys.Drain.Grace.D(), sys.Drain.Cut()+overdue)+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
 		if i < 0 {
@@ -194,7 +209,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		t.Role = ""
 	}
 	if t.Role != system.Sidecar || !sys.Meshed() {
-		t.Form, t.Waits = "", 0
+		t.Form, t.Waits, t.Validity = "", 0, 0
 	}
 	if !ownTimes(sys) {
 		*t = t.Together()

@@ -127,6 +127,34 @@ func TestTheGateAndWhatIsLeftBehind(t *testing.T) {
 	}
 }
 
+// A server that ends both halves of a stream at the end of one has served all but that, and is steady.
+func TestTheGateAndHalfCloses(t *testing.T) {
+	rec, err := timeline.NewRecorder(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	k := newSink(rec, "")
+	for stream, whole := range map[string]bool{"direct/tcp/new/talk/3s@a": true, "direct/tcp/new/talk/3s@b": false} {
+		for n := range steadyRun {
+			s := timeline.Sample{
+				Stream: flow.Named(stream), ID: fmt.Sprint(stream, n), Nth: 1, First: 1, Sent: 3 * time.Second, End: 3*time.Second + time.Millisecond,
+				Got: 100, Want: 100, Outcome: timeline.Truncated, Phase: timeline.PhaseBody,
+			}
+			if !whole {
+				s.Got, s.Sent, s.End = 50, 0, time.Second
+			}
+			k.Emit(timeline.Record{Sample: &s}, 0)
+		}
+		if ok, _, seen := k.steady([]flow.Stream{flow.Named(stream)}, false); ok != whole {
+			t.Errorf("%s: steady %t: %s", stream, ok, seen)
+		}
+	}
+	if _, failed := k.Counts(); failed != steadyRun {
+		t.Errorf("%d failures are told, want those that lost more than their end: %d", failed, steadyRun)
+	}
+}
+
 // What fails beside connections that its own clients cut is judged, and not waited for: but it has to be there.
 func TestTheGateAndWhatClientsCut(t *testing.T) {
 	rec, err := timeline.NewRecorder(t.TempDir(), 0)
@@ -172,6 +200,36 @@ func TestEventsKeepTheirInstants(t *testing.T) {
 	led := tl.EventsOf(timeline.PeerSaw, "")[0].At
 	if told := tl.EventsOf(timeline.Disruption, "")[0].At; told > began-before || led < began-before {
 		t.Errorf("what began before %v is told of %v, and what it led to of %v", began-before, told, led)
+	}
+}
+
+// A system that never serves what takes long, and serves its like that does not, gives up such answers: it does not break
+// what it claims.
+func TestWhoGivesUpLongAnswers(t *testing.T) {
+	b := sample("a.a")
+	post := func(takes time.Duration) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Post, Takes: takes}, Rate: 3}
+	}
+	short, long := post(time.Second), post(11*time.Second)
+	b.Traffic = []load.Profile{short, long}
+	for _, tc := range []struct {
+		never   []load.Profile
+		of      load.Profile
+		hurries bool
+	}{
+		{[]load.Profile{long}, long, true},
+		{[]load.Profile{short, long}, long, false},
+		{[]load.Profile{short}, short, false},
+	} {
+		tl := &timeline.Timeline{Events: []timeline.Event{{At: 2 * time.Second, Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}}}}
+		for _, p := range tc.never {
+			tl.Samples = append(tl.Samples, timeline.Sample{Stream: flow.Named(p.Flow.String()), ID: p.Flow.String(), Start: 1, End: 2, Outcome: timeline.Status, Phase: timeline.PhaseDone})
+			tl.Events = append(tl.Events, timeline.Event{At: time.Second, Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkUnserved, "stream": p.Flow.String(), "why": "504"}})
+		}
+		r := recording{scene: assertions.NewCase(tl, 3*time.Second)}
+		if got := r.hurries(b, tc.of); got != tc.hurries {
+			t.Errorf("never served: %v; %v: %t", tc.never, tc.of, got)
+		}
 	}
 }
 

@@ -139,6 +139,12 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 12 * time.Second, Unready: 6 * time.Second,
 		Deadline: 30 * time.Second, Grace: time.Hour,
 	}
+	// BesideRenewing is an app with a sidecar whose certificates run out, and are renewed, several times while it drains. What
+	// begins last, before the app has heard its clients out, ends before its deadline, however long it takes.
+	BesideRenewing = Topology{
+		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 10 * time.Second, Unready: 4 * time.Second,
+		Deadline: 40 * time.Second, Grace: 55 * time.Second, Validity: 8 * time.Second,
+	}
 	// BesideLongNative is BesideLong with a native sidecar.
 	BesideLongNative = Topology{
 		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 12 * time.Second, Unready: 6 * time.Second,
@@ -276,6 +282,8 @@ var (
 	// DeleteAtLength deletes two pods whose app ends within 30 s, and looks at them for a minute more:
 	// what stands then won't end for its app's sake.
 	DeleteAtLength = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Within: 90 * time.Second}
+	// DeletePair deletes two pods at once.
+	DeletePair = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2}
 	// BereaveEach deletes two pods one after the other, and kills the sidecar of each on its way out.
 	BereaveEach = disrupt.Disruption{Kind: disrupt.Delete, Targets: 2, Serial: true, Midway: disrupt.KillSidecar, After: 3 * time.Second}
 	// RunJobs runs Jobs that succeed, one of them a CronJob's, and one that fails.

@@ -305,7 +305,7 @@ func (g *ground) place(peers []system.Backend, all string) system.Place {
 		MinDrain: t.MinDrain, Unready: t.Unready, Timeout: t.Deadline, Grace: t.Grace,
 		Image: g.scope.Image, Ledger: g.stage.ledger(), Collector: g.stage.collector, CollectorSecret: ledgerSecret,
 		Secret: systemSecret, ConfigMap: systemConfig, Form: cmp.Or(t.Form, system.Native), Learns: t.Learns, Mesh: g.mesh(), Waits: t.Waits, PreStop: t.PreStop, AtZero: t.AtZero,
-		Late: t.Late, Liveness: t.Liveness, Controller: g.controllerIP, Roots: string(g.identity.ca),
+		Validity: t.Validity, Late: t.Late, Liveness: t.Liveness, Controller: g.controllerIP, Roots: string(g.identity.ca),
 	})
 	if d := sys.Drain; t.Behind {
 		p.MinDrain, p.Timeout, p.Grace = d.MinDrain.D(), d.Cut(), d.Grace.D()

@@ -42,10 +42,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 200 * time.Millisecond,
 })
 
-// Injects judges that each pod that is tried between a replica's D and its exit + P comes with its
-// sidecar. What is tried, the stage tells (timeline.PodTried).
+// Injects judges that each pod that is tried between the begin of a replica's end and its exit + P comes with its
+// sidecar. That begin is the earliest that D may be: a controller says nothing of it, and no pod may be refused before. What is tried, the stage tells (timeline.PodTried).
 func Injects() assertions.Check {
-	tried := assertions.Floor{Per: "termination", Name: "pods that were tried in [D, exit+P]", N: 100,
+	tried := assertions.Floor{Per: "termination", Name: "pods that were tried from its end's begin to its exit + P", N: 100,
 		Reason: "the stage tries twenty a second, by the way that every pod of the mesh takes",
 	}
 	return assertions.Check{
@@ -62,10 +62,11 @@ func Injects() assertions.Check {
 					continue
 				}
 				end := t.Exit.At + c.P
-				tally.Span(t.Drain.At, end)
+				begin := t.Earliest()
+				tally.Span(begin, end)
 				n := 0
 				for _, e := range pods {
-					if e.At < t.Drain.At || e.At > end {
+					if e.At < begin || e.At > end {
 						continue
 					}
 					n++

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "HTTP requests cannot be made to a port bound to 127.0.0.1 (I've tried this) so requests to the Envoy admin port would require it be exposed which would pose a security risk.",
 	}},
 	Profile: spec.Gateway,
-	Needs:   []spec.Feature{spec.HTTP1, spec.Admin},
+	Needs:   []spec.Feature{spec.HTTP, spec.Admin},
 
 	Why:    "Whoever reaches the drain call can end each gateway of a cluster, one request each. A GET is sent by scanners, crawlers and whoever clicks on a link, and means no harm.",
 	Causes: "An admin listener bound to all addresses, so that an httpGet hook of the kubelet's can reach it; paths that are served whatever the method is.",

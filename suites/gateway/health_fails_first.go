@@ -24,7 +24,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The health endpoint that the load balancer polls fails before, and not instead of, the drain; liveness stays good.",
 	}},
 	Profile: spec.Gateway,
-	Needs:   []spec.Feature{spec.HTTP1, spec.LBHealth},
+	Needs:   []spec.Feature{spec.HTTP, spec.LBHealth},
 
 	Why:    "A load balancer outside the cluster knows only what its health check says. If that stays good until the listener is gone, each of its clients meets a refusal; if liveness fails with it, whoever looks after the process (a kubelet, where the drain began without a deletion) kills the gateway in mid drain.",
 	Causes: "One health endpoint for everything; or a health check on the very listener that is drained.",

@@ -25,7 +25,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "The minimum holds with zero connections too; after it, zero connections means exit.",
 	}},
 	Profile: spec.Gateway,
-	Needs:   []spec.Feature{spec.HTTP1},
+	Needs:   []spec.Feature{spec.HTTP},
 
 	Why:    "Whoever still dials is not connected yet. A gateway that leaves the moment it is idle leaves before its load balancer has stopped sending.",
 	Causes: "A shutdown manager that waits for zero connections only; or one that sleeps for the whole drain although nobody is there any more.",

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		Quote: "terminationGracePeriodSeconds needs to be higher than the drain timeout so the pod has time to handle the SIGTERM before being sent a SIGKILL.",
 	}},
 	Profile: spec.Gateway,
-	Needs:   []spec.Feature{spec.HTTP1},
+	Needs:   []spec.Feature{spec.HTTP},
 
 	Why:    "Each timer covers for another one. A minimum shorter than what the probes and the service network need sends clients to a closed door; a drain timeout that the grace period does not have is never reached, because SIGKILL comes first and cuts without a word.",
 	Causes: "Defaults of different components, put together; a timer that is raised and the next one is not; one that counts from another instant than its neighbours.",

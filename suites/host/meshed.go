@@ -107,7 +107,7 @@ func (m *meshed) open(ctx context.Context) error {
 	cfg.Pods = m.in(m.beside(echoName))
 	t := m.scenario.Topology
 	cfg.Place.Namespace, cfg.Place.Form, cfg.Place.Waits, cfg.Place.AtZero = m.namespace, cmp.Or(t.Form, system.Native), t.Waits, t.AtZero
-	cfg.Place.PreStop, cfg.Place.Late = t.PreStop, t.Late
+	cfg.Place.PreStop, cfg.Place.Validity, cfg.Place.Late = t.PreStop, t.Validity, t.Late
 	m.sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})

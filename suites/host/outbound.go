@@ -59,7 +59,8 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 		cfg.Pods.Node = func(int) int { return m.clientNode() }
 	}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace
-	cfg.Place.Form, cfg.Place.Fault, cfg.Place.PreStop, cfg.Place.AtZero, cfg.Place.Late = system.Native, "", false, false, 0
+	cfg.Place.Form, cfg.Place.Fault, cfg.Place.PreStop, cfg.Place.AtZero = system.Native, "", false, false
+	cfg.Place.Validity, cfg.Place.Late = 0, 0
 	var err error
 	if m.stands, err = host.Open(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("whom the instances dial: %w", err)

@@ -87,6 +87,24 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 			t.Errorf("%s: %q, %s at %v/s, want %s at %v/s", name, skip.Why, b.Traffic[0].Takes, b.Traffic[0].Rate, c.takes, c.rate)
 		}
 	}
+	for least, rate := range map[time.Duration]float64{5 * time.Second: 20, 2 * time.Second: 32.5, 100 * time.Millisecond: 100, 0: 20} {
+		sys := *vendors(t)
+		sys.Drain.MinDrain = system.Duration(least)
+		get := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}
+		b, skip := stageOf(t, &sys).Fit(behaviour.Behaviour{Topology: behaviour.GatedIdle, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{get}})
+		if skip.Why != "" || b.Traffic[0].Rate != rate {
+			t.Errorf("a minimum of %s, held by who is idle: %q, %v/s, want %v", least, skip.Why, b.Traffic[0].Rate, rate)
+		}
+	}
+	for grace, takes := range map[time.Duration]time.Duration{30 * time.Second: 35 * time.Second, time.Hour: 55 * time.Second} {
+		sys := *vendors(t)
+		sys.Drain.Grace = system.Duration(grace)
+		idle := load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 2}
+		b, skip := stageOf(t, &sys).Fit(behaviour.Behaviour{Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Traffic: []load.Profile{idle}})
+		if skip.Why != "" || b.Traffic[0].Takes != takes {
+			t.Errorf("a grace period of %s: %q, held for %s, want %s", grace, skip.Why, b.Traffic[0].Takes, takes)
+		}
+	}
 	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice, Traffic: []load.Profile{asked}}
 	sys := *vendors(t)
 	sys.Terminate = []system.Step{{Signal: "TERM"}}

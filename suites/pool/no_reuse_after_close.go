@@ -53,9 +53,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // noReuseAfterClose judges that whoever stands before the instances writes no
 // request to a connection whose end was there to be read.
 //
-// The instance says "close" in the answer to each request that comes after its D. The first second behind a
-// FIN is undecidable, and a pool that is asked 25 times a second uses most connections again within a tenth
-// of that: what it does with such a FIN is known by the answer before it.
+// The instance ends each connection behind the answer to a request that comes after its D, which says "close" on every second
+// one. Whether one request in the first second behind a FIN was on its way is undecidable; a pool that is asked 25 times a second and never
+// looks writes many, all through the drain.
 func noReuseAfterClose() assertions.Check {
 	// Whether a GOAWAY was read is what h2.client-obeys asks.
 	check := nothingAsked("requests on connections whose end was there to be read", "FIN or GOAWAY",

@@ -29,6 +29,17 @@ func TestNoReuseAfterClose(t *testing.T) {
 		{Name: "asked soon after its FIN", Build: func(s scene.Scene) {
 			ended(s).Told(12*sec, 99, timeline.ToldByFIN).Asked(12*sec+assertions.Crossing+1, 99, timeline.ToldByFIN)
 		}, Want: spec.Inconclusive},
+		{Name: "many are asked soon after their FIN, all through the drain", Build: func(s scene.Scene) {
+			for i := range 8 {
+				at := 12*sec + time.Duration(i)*sec/2
+				ended(s).Told(at, 90+i, timeline.ToldByFIN).Asked(at+assertions.NoCrossing/2, 90+i, timeline.ToldByFIN)
+			}
+		}, Want: spec.Fail},
+		{Name: "many are asked soon after their FIN, at one time", Build: func(s scene.Scene) {
+			for i := range 8 {
+				ended(s).Told(12*sec, 90+i, timeline.ToldByFIN).Asked(12*sec+assertions.NoCrossing/2, 90+i, timeline.ToldByFIN)
+			}
+		}, Want: spec.Inconclusive},
 		{Name: "asked as it was closed", Build: func(s scene.Scene) {
 			ended(s).Told(12*sec, 99, timeline.ToldByFIN).Asked(12*sec+assertions.Crossing, 99, timeline.ToldByFIN)
 		}, Want: spec.Pass},

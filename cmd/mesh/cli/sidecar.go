@@ -49,14 +49,15 @@ func sidecarCommand(signals Signals, stderr io.Writer) *cobra.Command {
 		defer cancel()
 		go up.known.Run(ctx)
 		view := up.known.View()
+		keeper := up.keeper(identity.ID{TrustDomain: identity.TrustDomain, Namespace: of.namespace, ServiceAccount: account}, identity.ID{})
+		keeper.Validity = s.Validity.D()
 		car := sidecar.New(sidecar.Config{
 			Settings: s, Grace: grace, Listen: mesh.Pod{}.Listen, Known: view.WaitFor, Sockets: appsockets.Others,
 			Processes: appprocesses.Others, Once: once,
 			DropLookups: func() error { return redirect.DropLookups(nil) },
 			Health:      ":" + strconv.Itoa(injector.HealthPort), Admin: s.Admin(), Log: logger,
 			Path: mesh.Config{
-				Network: mesh.Pod{}, Resolve: resolver(view), Log: logger,
-				Keeper: up.keeper(identity.ID{TrustDomain: identity.TrustDomain, Namespace: of.namespace, ServiceAccount: account}, identity.ID{}),
+				Network: mesh.Pod{}, Resolve: resolver(view), Log: logger, Keeper: keeper,
 			},
 		})
 		go func() {
