@@ -428,6 +428,13 @@ func TestPushDrainsNothing(t *testing.T) {
 			s.saw(12*sec, timeline.PodDeletion, "old-1", nil)
 			starve(s, 11*sec, 13*sec)
 		}, want: spec.Fail, says: "deleted"},
+		{name: "an app without requests that last, which is asked over new connections alone", spoil: func(s *scene) {
+			s.event(sec, timeline.Marker, "", map[string]string{"what": MarkPlain})
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Stream.Flow().Conns == flow.Reused })
+		}, want: spec.Pass},
+		{name: "no kept connection of an app that has such requests", spoil: func(s *scene) {
+			s.tl.Samples = slices.DeleteFunc(s.tl.Samples, func(x timeline.Sample) bool { return x.Stream.Flow().Conns == flow.Reused })
+		}, want: spec.Inconclusive},
 		{name: "a request fails", spoil: func(s *scene) {
 			s.each(func(x *timeline.Sample) {
 				if x.Start == 11*sec {
