@@ -233,8 +233,11 @@ const listenerWindow = 500 * time.Millisecond
 // end), and how many it served. A connection that stands and is not answered
 // has failed too.
 func listener(c Case, t Ending, from time.Duration) (last, gone time.Duration, served int) {
-	return listenerBy(c, t, from, func(s timeline.Sample) bool { return s.Failed() })
+	return listenerBy(c, t, from, notServed)
 }
+
+// notServed says that a dial failed, however.
+func notServed(s timeline.Sample) bool { return s.Failed() }
 
 // turned says whether a new connection to an instance met no listener: who answers took it, whatever he says. Of an app
 // behind a sidecar that says nothing of the app's.

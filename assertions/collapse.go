@@ -81,7 +81,7 @@ func unservingSince(c Case, t Ending) (since time.Duration, ok bool) {
 // acceptsUntil is when an instance stopped accepting: by its own word, as
 // direct dials saw it, or at its exit. ok is false where nobody saw it.
 func acceptsUntil(c Case, t Ending) (at time.Duration, ok bool) {
-	return acceptsUntilBy(c, t, func(s timeline.Sample) bool { return s.Failed() })
+	return acceptsUntilBy(c, t, notServed)
 }
 
 // acceptsUntilBy is acceptsUntil, by what says that a dial failed.

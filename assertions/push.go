@@ -64,13 +64,13 @@ func PushDrainsNothing() Check {
 			fresh, reused := offered(c.Timeline, first, last+c.P)
 			g.count(newConns, fresh)
 			kept := g.keptConns(c, first, last, end)
-			untold := ""
-			if c.shows(Lasting) {
-				g.count(reusedConns, reused)
-				g.count(keptFloor, kept)
-			} else {
+			ofReused, ofKept, untold := reusedConns, keptFloor, ""
+			if !c.shows(Lasting) {
+				ofReused, ofKept = ofReused.waived(), ofKept.waived()
 				untold = "; it has no request that lasts, so that on kept connections nothing is asked of it"
 			}
+			g.count(ofReused, reused)
+			g.count(ofKept, kept)
 			return g.conclude(
 				fmt.Sprintf("%d pushes touched no pod, none of %d requests and none of %d kept connections%s", len(pushes), sent, kept, untold),
 				fmt.Sprintf("%s had %s", plural(len(pushes), "push that changed nothing", "pushes that changed nothing"), plural(g.failures(), "effect", "effects")))

@@ -22,5 +22,5 @@ func Short(s timeline.Sample) bool { return !slowOp(s) && delay(s) == 0 }
 // slowOp says whether the sample's operation takes time by design.
 func slowOp(s timeline.Sample) bool {
 	op := s.Stream.Flow().Op
-	return op != flow.Get && op != flow.Discover && !s.Brief
+	return op != flow.Get && op != flow.Discover && op != flow.Certify && !s.Brief
 }

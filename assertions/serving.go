@@ -24,7 +24,7 @@ func ServesWhileAccepting() Check {
 		Floors:   []Floor{acceptedConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			wrong := g.readiness(c, func(s timeline.Sample) bool { return s.Failed() }, func(t Ending, last, _ time.Duration) {
+			wrong := g.readiness(c, notServed, func(t Ending, last, _ time.Duration) {
 				g.span(t.Drain.At, t.Drain.At+c.P)
 				if t.Drain.Err > c.P/4 {
 					g.doubt("D of %s is known only to ±%s (%s)", t.Name, ms(t.Drain.Err), t.Drain.Source)

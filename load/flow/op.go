@@ -11,8 +11,8 @@ import (
 // Op is what each request does.
 type Op string
 
-// The operations. All but Lookup, Check, Vacant, Discover and Mute carry a request ID that the
-// backend's ledger repeats, and all but Lookup, Check, Vacant, Discover, Get and Unary take
+// The operations. All but Lookup, Check, Vacant, Discover, Certify and Mute carry a request ID that the
+// backend's ledger repeats, and all but Lookup, Check, Vacant, Discover, Certify, Get and Unary take
 // Flow.Takes: from first to last body byte where they have a body of pieces.
 const (
 	// Get is a short GET with a small body.
@@ -101,6 +101,9 @@ const (
 	// grpc-status it ends with, but UNAVAILABLE: whoever says that the client may not ask, or that there is no such
 	// service, serves. It has no ledger. Protocol is XDS.
 	Discover Op = "discover"
+	// Certify asks a mesh's CA for a certificate, by Istio's protocol, with nothing to show for it: ok is as of Discover. It
+	// has no ledger. Protocol is XDS.
+	Certify Op = "certify"
 )
 
 // LongEvery is how many requests of Mixed there are for one that is long. It is odd: a probe takes
@@ -169,6 +172,7 @@ var rows = []row{
 	{Check, []Protocol{HTTP1}, newConns, operation{}, "the port's 200 or 503"},
 	{Vacant, []Protocol{HBONE}, []Conns{New, Reused}, operation{}, "a connection is asked for to a port where nothing listens"},
 	{Discover, []Protocol{XDS}, newConns, operation{}, "a call of discovery in which nothing is asked for: any answer is one"},
+	{Certify, []Protocol{XDS}, newConns, operation{}, "a certificate is asked for by who has no right to one: any answer is one"},
 }
 
 // Ops are all operations.

@@ -39,10 +39,16 @@ func askCall(f *form, p load.Profile) {
 // discovery is the method of Envoy's that discovery in deltas has.
 const discovery = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
 
-// askNothing is a call of discovery without a message.
-func askNothing(f *form, _ load.Profile) {
-	f.method, f.bytes, f.url.Path = http.MethodPost, 0, discovery
+// certificate is the method of Istio's by which a CA is asked for one.
+const certificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate"
+
+// asksOf is a call of a method in which nothing is asked for.
+func asksOf(method string) func(*form, load.Profile) {
+	return func(f *form, _ load.Profile) { f.method, f.bytes, f.url.Path = http.MethodPost, 0, method }
 }
+
+// noFields is a message of gRPC's in which no field of its type has a value: not compressed, 0 bytes long.
+var noFields = make([]byte, 5)
 
 // startCall makes a gRPC call of req, and begins to send its messages.
 func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Context, *upload) {
@@ -55,6 +61,9 @@ func startCall(ctx context.Context, a *attempt, req *http.Request) (context.Cont
 		switch a.stream.Profile.Op {
 		case flow.Discover:
 			return nil
+		case flow.Certify:
+			_, err := w.Write(noFields)
+			return err
 		case flow.Bidi:
 			_, err := work.SendMessages(ctx, w, a.ID, count, takes)
 			return err

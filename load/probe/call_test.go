@@ -200,10 +200,19 @@ func TestCallOutcomes(t *testing.T) {
 	}
 }
 
-// Any answer of discovery is one that says how the call ended, but that there is nobody to answer.
+// Any answer of discovery, or of a CA, is one that says how the call ended, but that there is nobody to answer.
 func TestDiscover(t *testing.T) {
 	noLeaks(t)
-	p := load.Profile{Flow: flow.Flow{Protocol: flow.XDS, Conns: flow.New, Op: flow.Discover}}
+	for op, of := range map[flow.Op]struct {
+		path  string
+		bytes int
+	}{flow.Discover: {discovery, 0}, flow.Certify: {certificate, 5}} {
+		t.Run(string(op), func(t *testing.T) { answersAtAll(t, op, of.path, of.bytes) })
+	}
+}
+
+func answersAtAll(t *testing.T, op flow.Op, path string, bytes int) {
+	p := load.Profile{Flow: flow.Flow{Protocol: flow.XDS, Conns: flow.New, Op: op}}
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter)
 		want   want
@@ -219,7 +228,7 @@ func TestDiscover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr, opened := serve(t, flow.XDS, func(w http.ResponseWriter, r *http.Request) {
 				asked, err := io.ReadAll(r.Body)
-				if err != nil || len(asked) > 0 || r.Method != http.MethodPost || r.URL.Path != discovery || r.Header.Get("Content-Type") != work.CallType {
+				if err != nil || len(asked) != bytes || r.Method != http.MethodPost || r.URL.Path != path || r.Header.Get("Content-Type") != work.CallType {
 					t.Errorf("%s %s with %d bytes, %v: %v", r.Method, r.URL, len(asked), err, r.Header)
 				}
 				c.answer(w)

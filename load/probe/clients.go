@@ -69,5 +69,6 @@ var clients = map[flow.Op]client{
 	flow.Lookup:       {alone: (*stream).lookup},
 	flow.Vacant:       {vacant: true, nameless: true},
 	flow.Check:        {ask: askPath(healthz), read: readAnything, nameless: true},
-	flow.Discover:     {ask: askNothing, read: readStatus, feed: startCall},
+	flow.Discover:     {ask: asksOf(discovery), read: readStatus, feed: startCall},
+	flow.Certify:      {ask: asksOf(certificate), read: readStatus, feed: startCall},
 }

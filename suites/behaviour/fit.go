@@ -45,8 +45,8 @@ func carries(app *system.Paths, p load.Profile) bool {
 }
 
 // elsewhere says whether an operation asks for none of an app's paths: a health check port is kube-proxy's to answer,
-// and what discovery is asked is its protocol's.
-func elsewhere(o flow.Op) bool { return o == flow.Check || o == flow.Discover }
+// and what discovery and a CA are asked is their protocols'.
+func elsewhere(o flow.Op) bool { return o == flow.Check || o == flow.Discover || o == flow.Certify }
 
 // unfit says why a vendor's system can't be put to a behaviour.
 func unfit(b Behaviour, sys *system.System) string {
@@ -61,7 +61,7 @@ func unfit(b Behaviour, sys *system.System) string {
 		return "it has the sidecar listen late, as the suite's own takes it from it: run it without --system"
 	case t.Late > 0 && sys.Cluster != nil && sys.Cluster.Form == system.Native:
 		return fmt.Sprintf("it is about an app that starts before its sidecar listens, and that of %s is a native one by its cluster.form, which its app waits for: run it without --system", sys.Metadata.Name)
-	case (t.Deadline > t.Grace || t.Hook > 0) && !timed(sys, t):
+	case (t.Deadline > t.Grace && !exhausts(sys, t) || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
 		return fmt.Sprintf("it sends SIGTERM again while a drain goes on that SIGTERM began, and the drain of %s begins with another step (%s): write a second file whose terminate begins with a signal, as systems/haproxy-naive.yaml, to have that judged",
@@ -74,6 +74,15 @@ func unfit(b Behaviour, sys *system.System) string {
 // timed says whether a system's own times are those of a topology: the suite's app takes them from
 // it, but for a hook, which is a manifest's.
 func timed(sys *system.System, t Topology) bool { return sys.AppIsOurs() && t.Hook == 0 }
+
+// longestGrace is the longest grace period of a vendor's that is waited out.
+const longestGrace = 2 * time.Minute
+
+// exhausts says whether a system does by its own times what a topology has the reference do: it never leaves before K while
+// work is in flight.
+func exhausts(sys *system.System, t Topology) bool {
+	return t.Role == "" && t.Deadline > t.Grace && t.Hook == 0 && sys.Drain.Timeout == system.NoTimeout && sys.Drain.Grace.D() <= longestGrace
+}
 
 // OfAnotherRole says that a behaviour is about what a system is not.
 func OfAnotherRole(b Behaviour, sys *system.System) Skip {
@@ -169,6 +178,10 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		}
 		if ends && ownTimes(sys) {
 			switch {
+			case exhausts(sys, b.Topology):
+				if p.Takes > b.Topology.Grace {
+					p.Takes += sys.Drain.Grace.D() - b.Topology.Grace
+				}
 			case !b.Topology.Cut && b.Disrupt.Midway == "":
 				p = reach(p, sys.Drain)
 			case b.Disrupt.Midway == disrupt.SigtermAgain:

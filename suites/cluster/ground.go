@@ -29,6 +29,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
 	"github.com/lastcall-dev/lastcall/fixtures/observe"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
+	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
@@ -439,7 +440,11 @@ func (g *ground) Disrupt(ctx context.Context) error {
 			g.sink.Emit(timeline.Record{Event: &e}, 0)
 		},
 		JobArgs: func(code int) []string {
-			return []string{"work", "--for=" + jobWorks.String(), "--code=" + strconv.Itoa(code)}
+			args := []string{"work", "--for=" + jobWorks.String(), "--code=" + strconv.Itoa(code)}
+			if shape.Learns == system.ByCall {
+				args = append(args, fmt.Sprintf("--quit=http://127.0.0.1:%d%s", sidecar.AdminPort, sidecar.QuitPath))
+			}
+			return args
 		},
 		Fault: g.scenario.Fault,
 	}

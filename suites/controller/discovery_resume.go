@@ -5,6 +5,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HTTP1},
 
 	Why:    "A data plane goes on with what it knows while there is no controller, and believes the next one. One that speaks before it has looked takes every destination away at once, from all data planes of the mesh. One that does not name what went meanwhile leaves them with addresses that are another pod's by now.",
-	Causes: "A server that is ready before its caches are. A delta server that keeps what clients have by its own memory, which a restart takes, and not by what they say that they have. Versions that count from the process's start, so that they mean something else after it.",
+	Causes: "A server that is ready before its caches are. A delta server that keeps what clients have by its own memory, which a restart takes, and not by what they say that they have. Versions that count from the process's start, so that they mean something else after it. A stream that is resumed, and is never told of anything again.",
 	Fix:    "Answer no stream before all is listed. Compare what a client names in initial_resource_versions with what there is, and name what is gone as removed. Make versions of what a resource says, so that they are the same in every replica.",
 
 	Topology: behaviour.Resuming,
@@ -46,7 +47,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
 	},
 	Checks:     []assertions.Check{ResumesWhole(), ServesNewcomers()},
-	BrokenBy:   []spec.Fault{controller.SpeaksBeforeItKnows, controller.ForgetsRemovals},
+	BrokenBy:   []spec.Fault{controller.SpeaksBeforeItKnows, controller.ForgetsRemovals, controller.SaysOnce},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -124,16 +125,23 @@ func during(all []span, at time.Duration) bool {
 	return slices.ContainsFunc(all, func(s span) bool { return s.has(at) })
 }
 
+// due is what has to be known by an instant.
+type due struct {
+	at    time.Duration
+	judge func()
+}
+
 // ResumesWhole judges what the suite's own client of discovery was told, against the pods that there
 // were: of one that is there it is never told that it is gone; P after a stream has begun the client
-// knows each pod that was there all the time since, and none that had gone before, to the stream's end.
+// knows each pod that was there all the time since, and none that had gone before, to the stream's end; and what comes or
+// goes while a stream stands it hears within P.
 func ResumesWhole() assertions.Check {
 	resumed := assertions.Floor{Name: "streams that began anew, and lasted for P", N: 3, Reason: "the controllers go one after the other, and then both"}
 	came := assertions.Floor{Name: "pods that came while there was no stream", N: 3, Reason: "one comes each 400 ms while there is no controller"}
 	went := assertions.Floor{Name: "pods that went while there was no stream", N: 3, Reason: "one goes each 400 ms"}
 	return assertions.Check{
 		Name:     "what discovery says of the pods, from one controller to the next",
-		Expected: "it names no pod as gone that is there; P after a stream has begun, who has it knows all pods that are there, and none that has gone, and is told of none of these again",
+		Expected: "it names no pod as gone that is there; P after a stream has begun, who has it knows all pods that are there, and none that has gone, and is told of none of these again; of what comes or goes while a stream stands it hears within P",
 		Floors:   []assertions.Floor{resumed, came, went},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
@@ -183,26 +191,56 @@ func ResumesWhole() assertions.Check {
 				}
 			}
 			n := 0
+			var all []due
+			names := slices.Sorted(maps.Keys(pods))
 			for _, s := range streams {
+				last := s.to
+				if last == forever {
+					last = c.Tail // one that nobody saw end lasted to the tail; without a tail nobody knows
+				}
+				for _, name := range names {
+					is := pods[name]
+					if by := is.from + c.P; s.has(is.from) && by <= last && is.to > by {
+						all = append(all, due{by, func() {
+							if !view[name] {
+								lost++
+								y.Late(c, by, name, "", "%s came, and %s later stream %s, which stood then, has not said so", name, c.P, s.number)
+							}
+						}})
+					}
+					if is.to != forever && s.has(is.to) && is.to+c.P <= last {
+						by := is.to + c.P
+						all = append(all, due{by, func() {
+							if view[name] {
+								raised++
+								y.Late(c, by, name, "", "%s went, and %s later stream %s, which stood then, has not said so", name, c.P, s.number)
+							}
+						}})
+					}
+				}
 				end := s.from + c.P
-				// One that nobody saw end lasted to the tail. Without a tail the recording was stopped, and
-				// nobody knows.
-				if !s.known || s.to < end || s.to == forever && c.Tail < end {
+				if !s.known || end > last {
 					continue
 				}
 				n++
 				y.Span(s.from, end)
-				tell(end)
-				for name, is := range pods {
-					switch {
-					case is.from < s.from && is.to > end && !view[name]:
-						lost++
-						y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is there", c.P, s.number, name)
-					case is.to < s.from && view[name]:
-						raised++
-						y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is gone, which went %s before it", c.P, s.number, name, (s.from - is.to).Round(time.Millisecond))
+				all = append(all, due{end, func() {
+					for _, name := range names {
+						switch is := pods[name]; {
+						case is.from < s.from && is.to > end && !view[name]:
+							lost++
+							y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is there", c.P, s.number, name)
+						case is.to < s.from && view[name]:
+							raised++
+							y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is gone, which went %s before it", c.P, s.number, name, (s.from - is.to).Round(time.Millisecond))
+						}
 					}
-				}
+				}})
+			}
+			slices.SortStableFunc(all, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+			for _, d := range all {
+				tell(d.at)
+				d.judge()
 			}
 			tell(forever)
 			y.Count(resumed, n)

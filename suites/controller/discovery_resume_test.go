@@ -97,12 +97,24 @@ func TestResumesWhole(t *testing.T) {
 			resumption(nil, nil)(s)
 			s.Event(aloneTo+8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": "stays came-0", "gone": ""})
 		}, Want: spec.Pass},
-		{Name: "no stream ended", Build: func(s scene.Scene) {
+		{Name: "one comes while a stream stands, and is never told of", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			s.Event(aloneTo+500*time.Millisecond, timeline.Listed, "", map[string]string{"is": timeline.ListedThere})
+			s.Events[len(s.Events)-1].Name = "later"
+		}, Want: spec.Fail},
+		{Name: "one comes while a stream stands, and goes within P", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			for at, is := range map[time.Duration]string{aloneTo + 500*time.Millisecond: timeline.ListedThere, aloneTo + 2*time.Second: timeline.ListedGone} {
+				s.Event(at, timeline.Listed, "", map[string]string{"is": is})
+				s.Events[len(s.Events)-1].Name = "later"
+			}
+		}, Want: spec.Pass},
+		{Name: "one stream stands all the time, and says nothing of who came and went", Build: func(s scene.Scene) {
 			resumption(nil, nil)(s)
 			s.Drop(func(e timeline.Event) bool {
 				return e.Kind == timeline.Subscribed && e.Attrs["stream"] != "1" || e.Attrs["is"] == timeline.SubscribedEnd
 			})
-		}, Want: spec.Inconclusive},
+		}, Want: spec.Fail},
 		{Name: "no pod came or went", Build: func(s scene.Scene) {
 			resumption(nil, nil)(s)
 			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.Listed && e.At > aloneFrom })

@@ -28,7 +28,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.TLS},
 
 	Why:    "The API server dials a webhook through its Service, as anybody does. For as long as the node that it runs on still sends it to a replica that is going, a closed listener is a pod that can't be created, or a proxy that starts without a certificate and knows nobody.",
-	Causes: "A webhook server that ends with the process's context: controller-runtime's closes its listener as soon as its reconcilers are done, which is milliseconds after SIGTERM when they are idle. A gRPC server that is stopped in the handler of the signal: GracefulStop closes its listener at once.",
+	Causes: "A webhook server that ends with the process's context: controller-runtime's closes its listener as soon as its reconcilers are done, which is milliseconds after SIGTERM when they are idle. A gRPC server that is stopped in the handler of the signal: GracefulStop closes its listener at once. A CA that is the leader's affair, and ends when the lease is given back.",
 	Fix:    "Keep the servers open for longer than the propagation takes (P, 3 s by default) after SIGTERM, apart from what the leader does. A preStop hook that sleeps for so long does it too.",
 
 	Topology: behaviour.Controlling,
@@ -37,10 +37,11 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// P, is lost to the evidence.
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TLS1, Conns: flow.New, Op: flow.Get}, Rate: 50},
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.XDS, Conns: flow.New, Op: flow.Discover}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.XDS, Conns: flow.New, Op: flow.Discover}, Rate: 30},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.XDS, Conns: flow.New, Op: flow.Certify}, Rate: 20},
 	},
 	Checks:     []assertions.Check{webhookStays, discoveryStays},
-	BrokenBy:   []spec.Fault{controller.WebhookClosesAtSigterm, controller.DiscoveryClosesAtSigterm},
+	BrokenBy:   []spec.Fault{controller.WebhookClosesAtSigterm, controller.DiscoveryClosesAtSigterm, controller.CertifiesNoMore},
 	Resolution: 40 * time.Millisecond,
 })
 

@@ -105,6 +105,22 @@ func TestFitOutlastsTheMinimum(t *testing.T) {
 			t.Errorf("a grace period of %s: %q, held for %s, want %s", grace, skip.Why, b.Traffic[0].Takes, takes)
 		}
 	}
+	overlong := asked
+	overlong.Takes = behaviour.Exhausted.Grace + 2*time.Second
+	exhausted := behaviour.Behaviour{Topology: behaviour.Exhausted, Disrupt: behaviour.DeleteOne, Traffic: []load.Profile{overlong, asked}}
+	for timeout, why := range map[system.DrainTimeout]string{system.NoTimeout: "", system.DrainTimeout(20 * time.Second): "its own times"} {
+		sys := *vendors(t)
+		sys.Drain.Timeout = timeout
+		b, skip := stageOf(t, &sys).Fit(exhausted)
+		switch {
+		case why != "":
+			if !strings.Contains(skip.Why, "own times") {
+				t.Errorf("a timeout of %s: %q", time.Duration(timeout), skip.Why)
+			}
+		case skip.Why != "" || b.Traffic[0].Takes != sys.Drain.Grace.D()+2*time.Second || b.Traffic[1].Takes != asked.Takes:
+			t.Errorf("no timeout: %q, %v", skip.Why, b.Traffic)
+		}
+	}
 	twice := behaviour.Behaviour{Topology: behaviour.SlowDrain, Disrupt: behaviour.DeleteTwice, Traffic: []load.Profile{asked}}
 	sys := *vendors(t)
 	sys.Terminate = []system.Step{{Signal: "TERM"}}

@@ -3,8 +3,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -16,11 +19,19 @@ func workCommand(signals <-chan os.Signal) *cobra.Command {
 	c := &cobra.Command{Use: "work", Short: "Work for a while and end: the app of a Job", Args: noArgs}
 	var takes time.Duration
 	var code int
+	var quit string
 	c.Flags().DurationVar(&takes, "for", time.Second, "how long")
 	c.Flags().IntVar(&code, "code", 0, "0: end well; 1: with an error")
-	c.RunE = func(*cobra.Command, []string) error {
+	c.Flags().StringVar(&quit, "quit", "", "URL that is asked by POST in the end, however that is: as who wraps a Job's app tells its sidecar to go")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if code != 0 && code != 1 {
 			return usage("code %d is not 0 or 1", code)
+		}
+		if quit != "" {
+			if u, err := url.Parse(quit); err != nil || u.Scheme != "http" || u.Host == "" {
+				return usage("quit %q: want http://HOST:PORT/PATH", quit)
+			}
+			defer func() { err = errors.Join(err, post(c.Context(), quit)) }()
 		}
 		done := time.NewTimer(takes)
 		defer done.Stop()
@@ -35,4 +46,26 @@ func workCommand(signals <-chan os.Signal) *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// quitWithin is how long an answer to that may take.
+const quitWithin = 5 * time.Second
+
+// post asks a URL, which is this pod's own: by no proxy.
+func post(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, quitWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("POST %s: %s", url, resp.Status)
+	}
+	return nil
 }
