@@ -36,9 +36,13 @@ func LostBehindEnd(s timeline.Sample) bool {
 		return false
 	}
 	rest := justEnded + 2*delay(s)
-	return s.Got >= s.Want ||
-		s.End-s.Sent <= rest && float64(s.Want-s.Got)*takes(s).Seconds() <= float64(s.Want)*rest.Seconds()
+	missing := s.Want - s.Got
+	return missing <= 0 ||
+		s.End-s.Sent <= rest && (missing <= s.Want/lastPiece || float64(missing)*takes(s).Seconds() <= float64(s.Want)*rest.Seconds())
 }
+
+// lastPiece is the part of a talk, one in so many, that its client may say together with its end (load/work).
+const lastPiece = 20
 
 // garbled says whether the bytes of an answer were not those that were sent.
 func garbled(s timeline.Sample) bool {

@@ -95,6 +95,18 @@ func TestCarriesOpaque(t *testing.T) {
 			s.doors(wireShut)
 			times(20, func(i time.Duration) { s.talks(6*sec+i, stranded(timeline.Truncated)) })
 		}, spec.Inconclusive},
+		{"lost behind the half-close, with the last piece of a long one", CarriesOpaque(), and(func(s *scene) {
+			s.dial("tcp/new/talk/30s").ask(-19*sec, greeted, func(x *timeline.Sample) {
+				x.First, x.Sent, x.End, x.Got, x.Want = -18*sec, 11*sec, 11*sec+time.Millisecond, 15603, 16384
+				x.Outcome, x.Phase = timeline.Truncated, timeline.PhaseBody
+			})
+		}), spec.Pass},
+		{"cut in the middle of a long one, just when its client ended", CarriesOpaque(), and(func(s *scene) {
+			s.dial("tcp/new/talk/30s").ask(-19*sec, greeted, func(x *timeline.Sample) {
+				x.First, x.Sent, x.End, x.Got, x.Want = -18*sec, 11*sec, 11*sec+time.Millisecond, 14000, 16384
+				x.Outcome, x.Phase = timeline.Truncated, timeline.PhaseBody
+			})
+		}), spec.Fail},
 		{"cut before D", CarriesOpaque(), and(func(s *scene) { s.talks(7*sec, breaks(timeline.Reset, 9*sec)) }), spec.Pass},
 		{"lost behind the half-close", CarriesOpaque(), and(func(s *scene) { s.talks(8*sec, stranded(timeline.Truncated)) }), spec.Pass},
 		{"never greeted", CarriesOpaque(), and(func(s *scene) { s.talks(11*sec, unheard(timeline.Closed, 12*sec)) }), spec.Pass},
