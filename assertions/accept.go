@@ -32,13 +32,13 @@ func AcceptsUntil(after time.Duration, own ...Floor) Check {
 func AcceptsWhileAppDoes() Check {
 	return servesNew(stretch{
 		window: "from D until the app accepts no more", broke: "while the app accepted", before: true,
-		end: appAccepts,
+		end: AppAccepts,
 	})
 }
 
-// appAccepts is until when the app behind an instance's address accepts: less what is on its way to a listener
+// AppAccepts is until when the app behind an instance's address accepts: less what is on its way to a listener
 // that closes. Where it says nothing of that it is D + P.
-func appAccepts(c Case, t Ending) time.Duration {
+func AppAccepts(c Case, t Ending) time.Duration {
 	if shut, said := t.SaysShut(c); said {
 		return shut - atTheDoor
 	}

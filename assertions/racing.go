@@ -91,7 +91,7 @@ func denied(c Case, t Ending, s timeline.Sample) bool {
 	if s.Outcome != timeline.Status || s.Server != "" || !s.Stream.Flow().Protocol.Tunnels() {
 		return false
 	}
-	return t.Role == RoleGateway || t.Role == RoleProxies || arrival(s) <= appAccepts(c, t)
+	return t.Role == RoleGateway || t.Role == RoleProxies || arrival(s) <= AppAccepts(c, t)
 }
 
 // raced says whether a stream crossed a GOAWAY, or may have: what lies in buffers while

@@ -170,7 +170,10 @@ func (g *gather) acceptsForNews(c Case, t Ending, news time.Duration) {
 // endsAtTimeout judges that an instance left by itself: soon after its drain
 // timeout, and before K.
 func (g *gather) endsAtTimeout(c Case, t Ending, m timers) {
-	slack := t.Exit.Err + t.Del.Err
+	slack, cut := t.Exit.Err+t.Del.Err, 0
+	if !m.none && t.Exit.Known() && t.Exit.At+t.Exit.Err+leavesWithin < t.Drain.At-t.Drain.Err+m.timeout {
+		cut = cutAtExit(c, t)
+	}
 	switch late := t.Drain.At + m.timeout + leavesWithin; {
 	case !t.Exit.Known():
 		g.doubt("nobody saw %s exit", t.Name)
@@ -180,8 +183,8 @@ func (g *gather) endsAtTimeout(c Case, t Ending, m timers) {
 		g.culprit(t.Exit.At, t.Name, "", "D + %s: it was there until K, though its drain timeout is %s", ms(t.Exit.At-t.Drain.At), m.timeout)
 	case t.Kill > 0 && t.Exit.At+slack >= t.Kill:
 		g.doubt("%s left within the uncertainty of K (±%s)", t.Name, ms(slack))
-	case !m.none && t.Exit.At+t.Exit.Err+leavesWithin < t.Drain.At-t.Drain.Err+m.timeout && cutAtExit(c, t) > 0:
-		g.culprit(t.Exit.At, t.Name, "", "D + %s: it left with %s under way, and its drain timeout is %s", ms(t.Exit.At-t.Drain.At), plural(cutAtExit(c, t), "request", "requests"), m.timeout)
+	case cut > 0:
+		g.culprit(t.Exit.At, t.Name, "", "D + %s: it left with %s under way, and its drain timeout is %s", ms(t.Exit.At-t.Drain.At), plural(cut, "request", "requests"), m.timeout)
 	case t.ExitCode == killedCode:
 		g.culprit(t.Exit.At, t.Name, "", "D + %s: it was killed", ms(t.Exit.At-t.Drain.At))
 	case t.Exit.At-t.Exit.Err-t.Drain.Err > late:

@@ -171,12 +171,13 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	var traffic []load.Profile
 	var rates [][2]float64 // of traffic: of what is asked for in HTTP/2, and of the rest
 	ends := !b.Topology.Behind
+	own := ends && ownTimes(sys)
 	for _, p := range b.Traffic {
 		wanted := p.Protocol
 		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) || !leads(sys, p.Path) {
 			continue
 		}
-		if ends && ownTimes(sys) {
+		if own {
 			switch {
 			case exhausts(sys, b.Topology):
 				if p.Takes > b.Topology.Grace {
@@ -191,12 +192,12 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 			}
 		}
 		// A short minimum has to be seen held as often as a long one.
-		if least := sys.Drain.MinDrain.D().Seconds(); ends && ownTimes(sys) && b.Topology.Idle && least > 0 && p.Op == flow.Get && p.Path == flow.Direct {
+		if least := sys.Drain.MinDrain.D().Seconds(); own && b.Topology.Idle && least > 0 && p.Op == flow.Get && p.Path == flow.Direct {
 			p.Rate = max(p.Rate, min(atMinimum/least, mostAtMinimum))
 		}
 		// Who holds a connection has to outlast the drain, or nobody sees what becomes
 		// of it.
-		if ends && ownTimes(sys) && p.Op.Holds() {
+		if own && p.Op.Holds() {
 			p.Takes = max(p.Takes, min(sys.Drain.Grace.D(), sys.Drain.Cut()+overdue)+heldLonger)
 		}
 		i := slices.IndexFunc(traffic, func(q load.Profile) bool { return q.Flow == p.Flow })
@@ -224,7 +225,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	if t.Role != system.Sidecar || !sys.Meshed() {
 		t.Form, t.Waits, t.Validity = "", 0, 0
 	}
-	if !ownTimes(sys) {
+	if !own {
 		*t = t.Together()
 	} else {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0

@@ -442,7 +442,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		JobArgs: func(code int) []string {
 			args := []string{"work", "--for=" + jobWorks.String(), "--code=" + strconv.Itoa(code)}
 			if shape.Learns == system.ByCall {
-				args = append(args, fmt.Sprintf("--quit=http://127.0.0.1:%d%s", sidecar.AdminPort, sidecar.QuitPath))
+				args = append(args, "--quit="+sidecar.AdminURL(sidecar.QuitPath))
 			}
 			return args
 		},

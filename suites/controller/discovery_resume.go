@@ -125,10 +125,11 @@ func during(all []span, at time.Duration) bool {
 	return slices.ContainsFunc(all, func(s span) bool { return s.has(at) })
 }
 
-// due is what has to be known by an instant.
+// due is what has to be known of a pod by an instant: that it is there, or that it is not. text says what is wrong else.
 type due struct {
-	at    time.Duration
-	judge func()
+	at         time.Duration
+	name, text string
+	there      bool
 }
 
 // ResumesWhole judges what the suite's own client of discovery was told, against the pods that there
@@ -198,49 +199,42 @@ func ResumesWhole() assertions.Check {
 				if last == forever {
 					last = c.Tail // one that nobody saw end lasted to the tail; without a tail nobody knows
 				}
+				end := s.from + c.P
+				resumes := s.known && end <= last
+				if resumes {
+					n++
+					y.Span(s.from, end)
+				}
 				for _, name := range names {
 					is := pods[name]
 					if by := is.from + c.P; s.has(is.from) && by <= last && is.to > by {
-						all = append(all, due{by, func() {
-							if !view[name] {
-								lost++
-								y.Late(c, by, name, "", "%s came, and %s later stream %s, which stood then, has not said so", name, c.P, s.number)
-							}
-						}})
+						all = append(all, due{by, name, fmt.Sprintf("%s came, and %s later stream %s, which stood then, has not said so", name, c.P, s.number), true})
 					}
 					if is.to != forever && s.has(is.to) && is.to+c.P <= last {
-						by := is.to + c.P
-						all = append(all, due{by, func() {
-							if view[name] {
-								raised++
-								y.Late(c, by, name, "", "%s went, and %s later stream %s, which stood then, has not said so", name, c.P, s.number)
-							}
-						}})
+						all = append(all, due{is.to + c.P, name, fmt.Sprintf("%s went, and %s later stream %s, which stood then, has not said so", name, c.P, s.number), false})
+					}
+					switch {
+					case !resumes:
+					case is.from < s.from && is.to > end:
+						all = append(all, due{end, name, fmt.Sprintf("%s after stream %s had begun nobody has said that %s is there", c.P, s.number, name), true})
+					case is.to < s.from:
+						went := (s.from - is.to).Round(time.Millisecond)
+						all = append(all, due{end, name, fmt.Sprintf("%s after stream %s had begun nobody has said that %s is gone, which went %s before it", c.P, s.number, name, went), false})
 					}
 				}
-				end := s.from + c.P
-				if !s.known || end > last {
-					continue
-				}
-				n++
-				y.Span(s.from, end)
-				all = append(all, due{end, func() {
-					for _, name := range names {
-						switch is := pods[name]; {
-						case is.from < s.from && is.to > end && !view[name]:
-							lost++
-							y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is there", c.P, s.number, name)
-						case is.to < s.from && view[name]:
-							raised++
-							y.Late(c, end, name, "", "%s after stream %s had begun nobody has said that %s is gone, which went %s before it", c.P, s.number, name, (s.from - is.to).Round(time.Millisecond))
-						}
-					}
-				}})
 			}
 			slices.SortStableFunc(all, func(a, b due) int { return cmp.Compare(a.at, b.at) })
 			for _, d := range all {
 				tell(d.at)
-				d.judge()
+				switch {
+				case view[d.name] == d.there:
+					continue
+				case d.there:
+					lost++
+				default:
+					raised++
+				}
+				y.Late(c, d.at, d.name, "", "%s", d.text)
 			}
 			tell(forever)
 			y.Count(resumed, n)

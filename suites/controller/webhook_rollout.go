@@ -43,7 +43,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 })
 
 // Injects judges that each pod that is tried between the begin of a replica's end and its exit + P comes with its
-// sidecar. That begin is the earliest that D may be: a controller says nothing of it, and no pod may be refused before. What is tried, the stage tells (timeline.PodTried).
+// sidecar. That begin is the earliest that D may be: a controller says nothing of it, and no pod may be refused before. What
+// is tried, the stage tells (timeline.PodTried).
 func Injects() assertions.Check {
 	tried := assertions.Floor{Per: "termination", Name: "pods that were tried from its end's begin to its exit + P", N: 100,
 		Reason: "the stage tries twenty a second, by the way that every pod of the mesh takes",

@@ -65,11 +65,8 @@ func DeniedWhereNobodyListens() assertions.Check {
 			all := 0
 			for t := range tally.Terminations(c) {
 				tally.SpanDrain(c, t)
-				until := t.Drain.At + c.P
+				until := assertions.AppAccepts(c, t)
 				shut, said := t.SaysShut(c)
-				if said {
-					until = shut - atTheDoor
-				}
 				n := map[bool]int{} // whether it was answered after D
 				for _, s := range c.Timeline.Samples {
 					if s.Stream.Flow().Op != flow.Vacant || !tunnel.Direct(s, t) {

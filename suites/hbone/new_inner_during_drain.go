@@ -40,10 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 60 * time.Millisecond,
 })
 
-// atTheDoor is how long before the app's listener closes a connection has to begin to be surely the
-// app's: one that it had not accepted by then is lost with the listener.
-const atTheDoor = 500 * time.Millisecond
-
 // ConnectsWhileAccepted judges the short connections in tunnels from D on for as long as the app
 // accepts: as it says itself (timeline.DrainListenerClosed), and for P where it says nothing. In a
 // tunnel that stood one may be turned away as not processed, since a new tunnel can be had for it.
@@ -60,11 +56,8 @@ func ConnectsWhileAccepted() assertions.Check {
 			var tally assertions.Tally
 			all, away := 0, 0
 			for t := range tally.Terminations(c) {
-				until := t.Drain.At + c.P
+				until := assertions.AppAccepts(c, t) // before P is over too: what the app refuses is its own
 				shut, said := t.SaysShut(c)
-				if said {
-					until = shut - atTheDoor // before P is over too: what the app refuses is its own
-				}
 				tally.Span(t.Drain.At, until)
 				n := map[flow.Conns]int{}
 				for _, s := range c.Timeline.Samples {

@@ -56,17 +56,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // outlasts is how long a connection lasts that no certificate of BesideRenewing's lasts as long as.
 const outlasts = 9 * time.Second
 
-// atTheDoor is how long before the app's listener closes a connection has to begin to be surely the app's.
-const atTheDoor = 500 * time.Millisecond
-
-// acceptsUntil is until when the app accepts, as it says itself, and until P where it says nothing.
-func acceptsUntil(c assertions.Case, t assertions.Ending) (until time.Duration) {
-	if shut, said := t.SaysShut(c); said {
-		return shut - atTheDoor
-	}
-	return t.Drain.At + c.P
-}
-
 // ShowsGoodCertificates judges the handshakes of tunnels with a draining pod: a client that finds its peer's certificate bad
 // ends the handshake, and a peer that has none ends it itself.
 func ShowsGoodCertificates() assertions.Check {
@@ -82,7 +71,7 @@ func ShowsGoodCertificates() assertions.Check {
 			ends := certificateEnds(c)
 			all := 0
 			for t := range y.Terminations(c) {
-				until := acceptsUntil(c, t)
+				until := assertions.AppAccepts(c, t)
 				y.Span(t.Drain.At, until)
 				shown := time.Duration(0)
 				for _, s := range c.Timeline.Samples {
@@ -151,7 +140,7 @@ func OutlastsCertificates() assertions.Check {
 			away := peerAway(c)
 			all := 0
 			for t := range y.Terminations(c) {
-				until := acceptsUntil(c, t)
+				until := assertions.AppAccepts(c, t)
 				n := map[string]int{}
 				count := func(floor assertions.Floor, s timeline.Sample) {
 					all++

@@ -59,7 +59,7 @@ func TestShowsGoodCertificates(t *testing.T) {
 		{Name: "renewed", Build: func(s scene.Scene) { dialling(s, nil) }, Want: spec.Pass},
 		{Name: "run out", Build: func(s scene.Scene) { dialling(s, broken(firstEnds, timeline.Malformed)) }, Want: spec.Fail},
 		{Name: "run out in the end", Build: func(s scene.Scene) { dialling(s, broken(17*time.Second, timeline.Malformed)) }, Want: spec.Fail},
-		{Name: "run out when the app accepts no more", Build: func(s scene.Scene) { dialling(s, broken(shutAt-atTheDoor/2, timeline.Malformed)) }, Want: spec.Pass},
+		{Name: "run out when the app accepts no more", Build: func(s scene.Scene) { dialling(s, broken(shutAt-250*time.Millisecond, timeline.Malformed)) }, Want: spec.Pass},
 		{Name: "nobody has a handshake any more", Build: func(s scene.Scene) { dialling(s, broken(firstEnds, timeline.Reset)) }, Want: spec.Fail},
 		{Name: "run out on a starved machine", Build: func(s scene.Scene) {
 			dialling(s, broken(17*time.Second, timeline.Malformed))

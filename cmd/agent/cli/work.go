@@ -3,15 +3,15 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lastcall-dev/lastcall/fixtures/shutdown"
 )
 
 // workCommand is the app of a Job: it ends by itself.
@@ -31,7 +31,10 @@ func workCommand(signals <-chan os.Signal) *cobra.Command {
 			if u, err := url.Parse(quit); err != nil || u.Scheme != "http" || u.Host == "" {
 				return usage("quit %q: want http://HOST:PORT/PATH", quit)
 			}
-			defer func() { err = errors.Join(err, post(c.Context(), quit)) }()
+			defer func() {
+				_, unheard := shutdown.Post(c.Context(), quit)
+				err = errors.Join(err, unheard)
+			}()
 		}
 		done := time.NewTimer(takes)
 		defer done.Stop()
@@ -46,26 +49,4 @@ func workCommand(signals <-chan os.Signal) *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-// quitWithin is how long an answer to that may take.
-const quitWithin = 5 * time.Second
-
-// post asks a URL, which is this pod's own: by no proxy.
-func post(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, quitWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s", url, resp.Status)
-	}
-	return nil
 }
