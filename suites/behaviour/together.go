@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -136,23 +137,57 @@ func (g *group) record(ctx []context.Context) {
 
 // plan are the scenarios of all, in the order in which they are best recorded together, and of
 // which recorder each is: the controls first, because the rest is worth nothing without them,
-// then those of each in turn, and at the end what must be alone.
+// then those of each in turn, and at the end what must be alone. Of several outages of the control plane the first
+// stands behind the controls.
 func (g *group) plan() (plan []Scenario, of []int) {
 	fault := g.all[0].cfg.How.Fault
-	for _, stretch := range []func(Scenario) bool{
-		func(s Scenario) bool { return s.calibrates(fault) && !s.light(fault) },
-		func(s Scenario) bool { return s.light(fault) },
-		func(s Scenario) bool { return !s.calibrates(fault) && !alone(s, fault) },
-		func(s Scenario) bool { return !s.calibrates(fault) && alone(s, fault) },
-	} {
-		p, o := inTurn(g.all, stretch)
-		plan, of = slices.Concat(plan, p), slices.Concat(of, o)
+	first, last := outagesApart(inTurn(g.all, func(s Scenario) bool { return !s.calibrates(fault) && alone(s, fault) }))
+	for _, t := range slices.Concat(
+		inTurn(g.all, func(s Scenario) bool { return s.calibrates(fault) && !s.light(fault) }),
+		inTurn(g.all, func(s Scenario) bool { return s.light(fault) }),
+		first,
+		inTurn(g.all, func(s Scenario) bool { return !s.calibrates(fault) && !alone(s, fault) }),
+		last,
+	) {
+		plan, of = append(plan, t.Scenario), append(of, t.of)
 	}
 	return plan, of
 }
 
+// turn is a scenario of a plan, and of which recorder it is.
+type turn struct {
+	Scenario
+	of int
+}
+
+// outagesApart puts outages of the control plane as far from each other as they can be among what must be alone: the first before all
+// else, and the others from the begin of the rest to its end. For ten minutes after it has started the control plane's containers again
+// a kubelet waits each time for longer until it does so: 10 s, then 20 s.
+func outagesApart(all []turn) (first, rest []turn) {
+	var outages, others []turn
+	for _, t := range all {
+		if t.Disrupt.Midway == disrupt.ControlPlaneOutage {
+			outages = append(outages, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	if len(outages) < 2 {
+		return nil, all
+	}
+	first, outages = outages[:1], outages[1:]
+	for i, t := range outages {
+		at := len(others) // of the last
+		if i < len(outages)-1 {
+			at = len(others) * i / (len(outages) - 1)
+		}
+		rest = append(append(rest, others[len(rest)-i:at]...), t)
+	}
+	return first, rest
+}
+
 // inTurn takes the scenarios that are wanted from the recorders one after the other.
-func inTurn(all []*Recorder, want func(Scenario) bool) (plan []Scenario, of []int) {
+func inTurn(all []*Recorder, want func(Scenario) bool) (plan []turn) {
 	rest := make([][]Scenario, len(all))
 	for i, r := range all {
 		rest[i] = slices.DeleteFunc(r.Plan(), func(s Scenario) bool { return !want(s) })
@@ -161,12 +196,12 @@ func inTurn(all []*Recorder, want func(Scenario) bool) (plan []Scenario, of []in
 		more = false
 		for i := range rest {
 			if len(rest[i]) > 0 {
-				plan, of = append(plan, rest[i][0]), append(of, i)
+				plan = append(plan, turn{rest[i][0], i})
 				rest[i], more = rest[i][1:], true
 			}
 		}
 	}
-	return plan, of
+	return plan
 }
 
 // lightLoad is the most CPU that a control's load takes, in cores, which may be recorded beside another such

@@ -43,3 +43,44 @@ func TestPlanTogether(t *testing.T) {
 		t.Errorf("after it was given up, %q of %d begins", x.Name, x.of)
 	}
 }
+
+// Outages of the control plane are apart: a kubelet that has just started its containers again does so later the next time.
+func TestOutagesApart(t *testing.T) {
+	outage, wide := disrupt.DeleteEach(1), ShutNode
+	outage.Midway = disrupt.ControlPlaneOutage
+	control := Scenario{Name: "control", Control: true, Disrupt: KillEach}
+	shared := Scenario{Name: "shared", Disrupt: disrupt.DeleteEach(1)}
+	for _, tc := range []struct {
+		name string
+		of   [][]string // each recorder's
+		want []string
+	}{
+		{"one system", [][]string{{"wide", "outage"}}, []string{"control", "shared", "wide", "outage"}},
+		{"two", [][]string{{"wide", "wide", "outage"}, {"outage"}}, []string{"control", "control", "outage", "shared", "shared", "wide", "wide", "outage"}},
+		{"three", [][]string{{"wide", "outage"}, {"outage"}, {"wide", "wide", "outage"}},
+			[]string{"control", "control", "control", "outage", "shared", "shared", "shared", "outage", "wide", "wide", "wide", "outage"}},
+		{"four", [][]string{{"wide", "wide", "outage"}, {"outage"}, {"wide", "wide", "outage"}, {"outage"}},
+			[]string{"control", "control", "control", "control", "outage", "shared", "shared", "shared", "shared", "outage", "wide", "wide", "outage", "wide", "wide", "outage"}},
+	} {
+		var g group
+		for _, of := range tc.of {
+			plan := []Scenario{control, shared}
+			for _, name := range of {
+				s := Scenario{Name: name, Disrupt: wide}
+				if name == "outage" {
+					s.Disrupt = outage
+				}
+				plan = append(plan, s)
+			}
+			g.all = append(g.all, &Recorder{run: Run{Plan: plan}})
+		}
+		plan, _ := g.plan()
+		var got []string
+		for _, s := range plan {
+			got = append(got, s.Name)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
