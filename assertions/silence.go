@@ -46,7 +46,7 @@ func Silence(c Case, of flow.Flow, rate float64) string {
 			}
 			ends[flow.To(of, t.UID)] = until
 		}
-	case flow.PeerRefuses, flow.PeerLimits, flow.PeerTurnsAway, flow.PeerSilent, flow.PeerCuts, flow.PeerMoves, flow.PeerHears:
+	case flow.PeerRefuses, flow.PeerLimits, flow.PeerTurnsAway, flow.PeerSilent, flow.PeerCuts, flow.PeerMoves, flow.PeerNotifies, flow.PeerHears:
 		// Those who dial peers of the suite's own stay.
 		for _, s := range c.Timeline.Samples {
 			if s.Stream.Flow() == of {

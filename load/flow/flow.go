@@ -72,6 +72,7 @@ const (
 	PeerSilent    Path = "peer-silent"     // says nothing more in the tunnels that it has
 	PeerCuts      Path = "peer-cuts"       // cuts streams and tunnels in the middle
 	PeerMoves     Path = "peer-moves"      // tells its tunnels to go, and takes new ones
+	PeerNotifies  Path = "peer-notifies"   // ends its tunnels by close_notify alone
 	PeerHears     Path = "peer-hears"      // does nothing of this: it hears how streams end
 	// Scout is the suite's own look at the way there, before the load: behind it in the
 	// stream's name stands that of what is looked at.

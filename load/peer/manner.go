@@ -24,6 +24,9 @@ const (
 	TurnsAwayFor = 8 * time.Second
 	// movesEvery is how often one tells the tunnels to go that it has.
 	movesEvery = 4 * time.Second
+	// notifiesEvery is how often one ends the tunnels that it has in TLS, and finAfter how long behind that below it.
+	notifiesEvery = 1500 * time.Millisecond
+	finAfter      = 6 * time.Second
 	// cutsAfter is how long a stream has stood that is cut.
 	cutsAfter = 700 * time.Millisecond
 )
@@ -52,6 +55,7 @@ var manners = map[flow.Path]manner{
 	flow.PeerSilent:    {begin: (*Server).fallsSilent},
 	flow.PeerCuts:      {cuts: cuts},
 	flow.PeerMoves:     {begin: (*Server).moves},
+	flow.PeerNotifies:  {begin: (*Server).notifies},
 	flow.PeerHears:     {},
 }
 
@@ -123,6 +127,18 @@ func (s *Server) moves() {
 			t.drain()
 		}
 		if !s.pause(movesEvery) {
+			return
+		}
+	}
+}
+
+// notifies ends its side of the tunnels that stand in TLS, again and again: those in which there is nothing at that moment.
+func (s *Server) notifies() {
+	for {
+		for _, t := range s.all() {
+			t.notify()
+		}
+		if !s.pause(notifiesEvery) {
 			return
 		}
 	}

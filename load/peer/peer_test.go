@@ -201,7 +201,7 @@ func end(t *testing.T, s *hbone.Stream) {
 
 // A peer is a good one before it is told to be another, whatever its path.
 func TestGood(t *testing.T) {
-	for _, path := range []flow.Path{flow.PeerRefuses, flow.PeerLimits, flow.PeerTurnsAway, flow.PeerSilent, flow.PeerCuts, flow.PeerMoves, flow.PeerHears} {
+	for _, path := range []flow.Path{flow.PeerRefuses, flow.PeerLimits, flow.PeerTurnsAway, flow.PeerSilent, flow.PeerCuts, flow.PeerMoves, flow.PeerNotifies, flow.PeerHears} {
 		t.Run(string(path), func(t *testing.T) {
 			t.Parallel()
 			b := started(t, path, hbone.PoolSettings{})
@@ -336,6 +336,23 @@ func TestMoves(t *testing.T) {
 	}
 	end(t, s)
 	b.await(t, timeline.PeerEnded, timeline.PeerItself, 1)
+}
+
+// Who opens a stream in a tunnel whose end was said in TLS hears nothing of it, and another one is opened elsewhere.
+func TestNotifies(t *testing.T) {
+	b := started(t, flow.PeerNotifies, hbone.PoolSettings{})
+	end(t, b.talk(t))
+	b.await(t, timeline.PeerDone, "", 1)
+	b.Begin()
+	b.await(t, timeline.PeerNotified, "", 1)
+	b.await(t, timeline.PeerEnded, "", 1)
+	end(t, b.talk(t))
+	if n := b.count(timeline.PeerDialled, ""); n != 2 {
+		t.Errorf("%d tunnels", n)
+	}
+	if n := b.count(timeline.PeerGoAway, ""); n != 0 {
+		t.Errorf("%d GOAWAYs", n)
+	}
 }
 
 func TestTurnsAway(t *testing.T) {

@@ -45,6 +45,7 @@ type tunnel struct {
 	told     bool // the GOAWAY that names the last stream was said
 	ending   bool // this side ends it
 	silent   bool
+	notified bool // close_notify was said, and no GOAWAY: nothing can be any more
 	over     bool
 }
 
@@ -187,6 +188,8 @@ func (t *tunnel) connect(f *http2.MetaHeadersFrame) error {
 		by = refuses(t.connects)
 	}
 	switch {
+	case t.notified:
+		return nil
 	case id > t.last:
 		// RFC 9113 section 6.8: what is above the last stream ID is ignored.
 		t.say(timeline.PeerRefused, "stream", decimal(id), "by", timeline.PeerByGoAway)
@@ -256,6 +259,24 @@ func (t *tunnel) end() {
 	_ = t.tls.CloseWrite()
 	_ = t.tcp.CloseWrite()
 	_ = t.tcp.SetReadDeadline(time.Now().Add(lastWords))
+}
+
+// notify ends this side in TLS, of a tunnel that was used and has nothing in it, and below it later. Nobody is told in HTTP/2.
+func (t *tunnel) notify() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over || t.ending || t.notified || t.connects == 0 || len(t.streams) > 0 {
+		return
+	}
+	t.notified = true
+	t.say(timeline.PeerNotified)
+	_ = t.tls.SetWriteDeadline(time.Now().Add(writeFor))
+	_ = t.tls.CloseWrite()
+	t.server.work.Go(func() {
+		if t.server.pause(finAfter) {
+			t.end()
+		}
+	})
 }
 
 // cut ends the tunnel at once, in a way in which nobody should.

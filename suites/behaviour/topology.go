@@ -275,6 +275,8 @@ var (
 	RestartNode = disrupt.Disruption{Kind: disrupt.RestartNode}
 	// HurryProxies replaces the node proxies with little time for their ends.
 	HurryProxies = disrupt.Disruption{Kind: disrupt.HurryProxies}
+	// RestartInPlace ends a node's proxy with nobody beside it, and then starts another one.
+	RestartInPlace = disrupt.Disruption{Kind: disrupt.RestartInPlace}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

@@ -436,3 +436,35 @@ func TestNothingInPlainText(t *testing.T) {
 		}, Want: spec.Inconclusive},
 	})
 }
+
+func TestLeavesNotifiedTunnels(t *testing.T) {
+	// A peer ends one tunnel a second in TLS, and is connected to in the next one, 300 ms behind that.
+	notifying := func(n int, more func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			begun(s, flow.PeerNotifies)
+			for i := range n {
+				at := bad + time.Duration(i)*time.Second
+				peerSaw(s, flow.PeerNotifies, at, timeline.PeerNotified, "conn", fmt.Sprint(i))
+				peerSaw(s, flow.PeerNotifies, at+300*time.Millisecond, timeline.PeerConnect, "conn", fmt.Sprint(i+1), "stream", "1")
+			}
+			if more != nil {
+				more(s)
+			}
+		}
+	}
+	in := func(conn string, at time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			peerSaw(s, flow.PeerNotifies, at, timeline.PeerConnect, "conn", conn, "stream", "3")
+		}
+	}
+	judge(t, LeavesNotifiedTunnels(), []scene.Row{
+		{Name: "each is replaced", Build: notifying(12, nil), Want: spec.Pass},
+		{Name: "one comes later", Build: notifying(12, in("0", bad+2*time.Second)), Want: spec.Fail},
+		{Name: "one was on its way", Build: notifying(12, in("0", bad+200*time.Millisecond)), Want: spec.Pass},
+		{Name: "too few", Build: notifying(4, nil), Want: spec.Inconclusive},
+		{Name: "nobody connects any more", Build: func(s scene.Scene) {
+			notifying(12, nil)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Attrs["what"] == timeline.PeerConnect })
+		}, Want: spec.Inconclusive},
+	})
+}

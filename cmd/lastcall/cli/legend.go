@@ -33,6 +33,7 @@ var (
 		{Word: string(flow.PeerSilent), Means: "the same, at one that says nothing more in the tunnels that it has"},
 		{Word: string(flow.PeerCuts), Means: "the same, at one that cuts streams and tunnels in the middle"},
 		{Word: string(flow.PeerMoves), Means: "the same, at one that tells its tunnels to go, and takes new ones"},
+		{Word: string(flow.PeerNotifies), Means: "the same, at one that ends its tunnels by close_notify alone, and by a FIN much later"},
 		{Word: string(flow.PeerHears), Means: "the same, at one that hears how streams end"},
 		{Word: string(flow.Headless), Means: "a question to the cluster's DNS for a headless Service"},
 		{Word: string(flow.HeadlessPublishing), Means: "the same for one with publishNotReadyAddresses"},
