@@ -42,12 +42,17 @@ type call struct {
 	took                          time.Duration
 }
 
-// callsOf are the calls of a command that some say more of; those that nobody measured are doubts.
+// callsOf are the calls of a command that some say more of, for pods of the mesh or for none; those that nobody measured are doubts.
 func callsOf(c assertions.Case, y *assertions.Tally, command string, only func(call) bool) []call {
+	return callsIn(c, y, func(k call) bool { return k.command == command && !k.others() && (only == nil || only(k)) })
+}
+
+// callsIn are the calls that are wanted.
+func callsIn(c assertions.Case, y *assertions.Tally, want func(call) bool) []call {
 	var out []call
 	for _, e := range c.Timeline.EventsOf(timeline.CNICall, "") {
 		k := call{Event: e, command: e.Attrs["command"], agent: e.Attrs["agent"], proxy: e.Attrs["proxy"], failed: e.Attrs["error"]}
-		if k.command != command || only != nil && !only(k) {
+		if !want(k) {
 			continue
 		}
 		var err error
@@ -64,6 +69,9 @@ func callsOf(c assertions.Case, y *assertions.Tally, command string, only func(c
 // String says what was called, and of whom.
 func (k call) String() string {
 	out := k.command
+	if k.others() {
+		out += " of a pod that is in no mesh"
+	}
 	if v := k.Attrs["version"]; v != "" {
 		out += " of version " + v
 	}
@@ -84,6 +92,9 @@ func (k call) String() string {
 
 // again says whether it came with neither the pod's network namespace nor what came of its ADD.
 func (k call) again() bool { return k.Attrs["again"] == "true" }
+
+// others says whether it was for a pod that is in no mesh.
+func (k call) others() bool { return k.Attrs["others"] == "true" }
 
 // noted says whether the plugin had a note of the pod when it was called.
 func (k call) noted() bool { return k.Attrs["noted"] == "true" }

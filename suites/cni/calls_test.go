@@ -100,6 +100,31 @@ func TestDelIsBounded(t *testing.T) {
 	})
 }
 
+func TestOthersAtOnce(t *testing.T) {
+	build := func(each int, last ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for _, down := range downs {
+				for range each {
+					for _, command := range []string{"ADD", "DEL"} {
+						calls(s, "a", is("others=true", "command="+command, "agent="+down.agent, "proxy="+down.proxy))
+					}
+				}
+			}
+			if len(last) > 0 {
+				calls(s, "a", with(is("others=true  command=ADD  agent=dead"), last...))
+			}
+		}
+	}
+	judged(t, OthersAtOnce(), []scene.Row{
+		{Name: "all at once", Build: build(2), Want: spec.Pass},
+		{Name: "one of each", Build: build(1), Want: spec.Inconclusive},
+		{Name: "one fails", Build: build(2, "error=no agent answers"), Want: spec.Fail},
+		{Name: "one waits", Build: build(2, "took=3s"), Want: spec.Fail},
+		{Name: "one of the mesh's fails", Build: build(2, "others=false", "error=no agent answers"), Want: spec.Pass},
+	})
+	judged(t, DelIsBounded(), []scene.Row{{Name: "none of the mesh's", Build: build(5), Want: spec.Inconclusive}})
+}
+
 func TestEachVersionIsServed(t *testing.T) {
 	build := func(set func(v, command string) string, leave string) func(scene.Scene) {
 		return func(s scene.Scene) {

@@ -37,6 +37,7 @@ const (
 	callsEach     = 5  // pods of each state of agent and proxy
 	callsReplaced = 10 // pods that are ended while the proxy is replaced
 	callsHung     = 2  // pods that are ended while the proxy hangs that was told to go
+	callsOthers   = 2  // pods that are in no mesh, of each state
 	callsAgain    = 3  // pods of which DEL is called three times
 	callsAtOnce   = 4  // pods that begin at once
 )
@@ -64,6 +65,7 @@ type calledPod struct {
 	sandbox chain.Sandbox
 	pod     *corev1.Pod
 	net     *bench.Pod
+	others  bool // it is in no mesh
 }
 
 // callPlugin calls the mesh's plugin as a node's runtime does.
@@ -117,6 +119,17 @@ func (r *runtimeCalls) openOne(by *chain.Chain, name string) (*calledPod, error)
 	return p, nil
 }
 
+// openOthers makes pods that say nothing of a mesh, and that the agent knows as in none.
+func (r *runtimeCalls) openOthers(called string) ([]*calledPod, error) {
+	all, err := r.open(r.node.runtime, called, callsOthers)
+	for _, p := range all {
+		p.others, p.sandbox.Annotations = true, nil
+		p.Attachment = r.node.runtime.Of(p.sandbox)
+		err = errors.Join(err, r.node.enrol(p.pod, false))
+	}
+	return all, err
+}
+
 // close takes pods away.
 func (r *runtimeCalls) close(all ...*calledPod) error {
 	var errs []error
@@ -143,6 +156,9 @@ func (r *runtimeCalls) call(ctx context.Context, command string, p *calledPod, a
 	}
 	if p != nil {
 		e.Subject, e.Name = string(p.pod.UID), p.pod.Name
+		if p.others {
+			e.Attrs["others"] = "true"
+		}
 	}
 	begun := timeline.Monotonic()
 	err := do(ctx, e.Attrs)
@@ -319,6 +335,14 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 		return errors.New("not all pods could be made")
 	}
 	r.addAll(ctx, all)
+	var others [][]*calledPod // of each state but the first
+	for nth := range 4 {
+		some, err := r.openOthers("others-" + strconv.Itoa(nth+1))
+		if err != nil {
+			return err
+		}
+		others, all = append(others, some), append(all, some...)
+	}
 	r.status(ctx)
 	if err := r.unwritable(ctx); err != nil {
 		return err
@@ -330,28 +354,32 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 	if err := proxy.running.Stop(); err != nil {
 		return err
 	}
-	r.endAs(ctx, timeline.CNIUp, timeline.CNIStopped, stopped)
+	r.endAs(ctx, timeline.CNIUp, timeline.CNIStopped, stopped, others[0])
 	close(proxy.told)
 	proxy.running.Kill()
-	r.endAs(ctx, timeline.CNIUp, timeline.CNIDead, dead)
+	r.endAs(ctx, timeline.CNIUp, timeline.CNIDead, dead, others[1])
 	if err := r.startProxy(ctx, r.node); err != nil {
 		return err
 	}
 	if err := r.node.running.Stop(); err != nil {
 		return err
 	}
-	r.endAs(ctx, timeline.CNIStopped, timeline.CNIUp, mute)
+	r.endAs(ctx, timeline.CNIStopped, timeline.CNIUp, mute, others[2])
 	close(r.node.ends)
 	r.node.running.Kill()
-	r.endAs(ctx, timeline.CNIDead, timeline.CNIUp, gone)
+	r.endAs(ctx, timeline.CNIDead, timeline.CNIUp, gone, others[3])
 	return r.close(all...)
 }
 
-// endAs ends pods, all at once, and asks for the plugin's state beside that.
-func (r *runtimeCalls) endAs(ctx context.Context, agent, proxy string, pods []*calledPod) {
+// endAs ends pods, all at once, asks for the plugin's state beside that, and has others begin and end that are in no mesh.
+func (r *runtimeCalls) endAs(ctx context.Context, agent, proxy string, pods, others []*calledPod) {
 	r.agent, r.proxy = agent, proxy
 	var all sync.WaitGroup
 	all.Go(func() { r.status(ctx) })
+	all.Go(func() {
+		r.addAll(ctx, others)
+		r.delAll(ctx, others)
+	})
 	r.delAll(ctx, pods)
 	all.Wait()
 }
