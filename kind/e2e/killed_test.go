@@ -47,7 +47,7 @@ func standing(ctx context.Context, cs metadata.Interface) (map[string][]string, 
 	return all, nil
 }
 
-// A run that was killed in the middle of a recording, in a mesh with webhook, controller and sidecars, leaves nothing
+// A run that was killed in the middle of a recording, in a mesh with webhook, controller, plugin, agents and node proxies, leaves nothing
 // behind a cleanup: no object that lives in no namespace, and the nodes as they were.
 func TestKilledRunner(t *testing.T) {
 	needsCluster(t)
@@ -75,7 +75,7 @@ func TestKilledRunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(ctx, program, "run", "--stage", "kind", "--name", cluster, "--nodes", strconv.Itoa(nodes), "--keep",
-		"--system", "systems/reference-sidecar.yaml", "--behaviours", "sidecar.accepts-while-app-serves", "--out", t.TempDir())
+		"--system", "systems/reference-node-proxy.yaml", "--behaviours", "node.pod-ends", "--out", t.TempDir())
 	run.Dir = "../.."
 	said, says := io.Pipe()
 	run.Stdout, run.Stderr = says, says

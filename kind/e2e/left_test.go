@@ -27,6 +27,7 @@ var kept = []string{
 	`ls -A /opt/cni/bin`,
 	`ls -d /run/*lastcall* /var/lib/*lastcall* 2>/dev/null`,
 	`ls /run/netns | wc -l`,
+	`find /run/cni-ipam-state -type f ! -name 'last_reserved_ip*' ! -name lock | xargs -r -n 1 dirname | sort | uniq -c`,
 	`ip -o link | awk '{print $2}' | sed 's/veth.*/veth/' | sort | uniq -c`,
 	`ip -4 route | sed 's/veth[^ ]*/veth/' | sort`,
 	`ip -6 route | sed 's/veth[^ ]*/veth/' | sort`,
