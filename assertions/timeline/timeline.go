@@ -286,7 +286,7 @@ const (
 	// (true, false: the pod's connections go to its node's proxy), and held: who waits for them then, as CNIDel has it.
 	CNIAdd EventKind = "cni.add"
 	// CNICall: the stage, as a container runtime, has called a plugin by libcni, for a pod that it made for
-	// that (Name; none where the call has no pod). Attrs: command (ADD...), version (the list's), took (a Go
+	// that (Name; none where the call has no pod). Attrs: command (ADD...), others (true: the pod is in no mesh), version (the list's), took (a Go
 	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
 	// again (true) where it came with neither namespace nor result, noted (before and behind it: what the pod
 	// had, CNINoted), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
@@ -297,11 +297,11 @@ const (
 	NetGone EventKind = "net.gone"
 
 	// NodeProxy: what becomes of a node's proxy, the Subject. Attrs: is (NodeProxyStarts: its process;
-	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyKilled: by SIGKILL; NodeProxyGone: its process is).
+	// NodeProxyServes: all that its agent holds, and its ports are open from a moment before on; NodeProxyTold: to go; NodeProxyKilled: by SIGKILL; NodeProxyGone: its process is; NodeProxyStopped: by SIGSTOP; NodeProxyContinues: by SIGCONT).
 	// Of NodeProxyTold, where it has a grace period of its own: grace, and kill: how long after it SIGKILL comes, which is
 	// the kubelet's minimum where that is longer (Go durations).
 	NodeProxy EventKind = "node.proxy"
-	// NodeAgent: what becomes of a node's agent, the Subject. Attrs: is (NodeAgentKilled: by SIGKILL;
+	// NodeAgent: what becomes of a node's agent, the Subject. Attrs: is (NodeAgentKilled: by SIGKILL; NodeAgentTold: to go;
 	// NodeAgentStarts: the process of another one).
 	NodeAgent EventKind = "node.agent"
 	// NodeRestart: a node, the Subject, restarts without a drain. Attrs: is (NodeDown: all that runs on it is killed at
@@ -401,6 +401,7 @@ const (
 	PeerReset     = "reset"      // the other side reset a stream. Attrs: code
 	PeerDone      = "done"       // a stream is over, whoever ended it
 	PeerGoAway    = "goaway"     // it told the other side to go. Attrs: last
+	PeerNotified  = "notified"   // it said close_notify, and no GOAWAY
 	PeerToldToGo  = "told-to-go" // the other side said GOAWAY
 	PeerPinged    = "pinged"     // the other side asked for a sign of life
 	PeerSilent    = "silent"     // it says nothing more in the tunnel
@@ -475,16 +476,19 @@ const (
 
 // What became of a node's proxy (NodeProxy).
 const (
-	NodeProxyStarts = "starts"
-	NodeProxyServes = "serves"
-	NodeProxyTold   = "told"
-	NodeProxyKilled = "killed"
-	NodeProxyGone   = "gone"
+	NodeProxyStarts    = "starts"
+	NodeProxyServes    = "serves"
+	NodeProxyTold      = "told"
+	NodeProxyKilled    = "killed"
+	NodeProxyGone      = "gone"
+	NodeProxyStopped   = "stopped"
+	NodeProxyContinues = "continues"
 )
 
 // What became of a node's agent (NodeAgent).
 const (
 	NodeAgentKilled = "killed"
+	NodeAgentTold   = "told"
 	NodeAgentStarts = "starts"
 )
 

@@ -63,7 +63,7 @@ const namedWithin = 5 * time.Second
 func (m *meshed) crashes() bool { return m.scenario.Disrupt.Kind == disrupt.CrashNode }
 
 // crashNode kills a node's proxy, and then its agent, each of which comes back when a pod of the node has been
-// deleted and is gone. Another pod begins there meanwhile.
+// deleted and is gone. Another pod begins there meanwhile. At the end it has the agent be replaced by another one.
 func (m *meshed) crashNode(ctx context.Context) error {
 	m.crashing.Store(true)
 	n := m.nodes[crashed]
@@ -75,6 +75,10 @@ func (m *meshed) crashNode(ctx context.Context) error {
 	}, func() error { return m.startProxy(ctx, n) }); err != nil {
 		return fmt.Errorf("the proxy of %s: %w", n.name, err)
 	}
+	// Until then peers may wait that were turned away: what they feel is the proxy's, and one of whom they dial ends next.
+	if err := disrupt.Pause(ctx, dialledAgain); err != nil {
+		return err
+	}
 	if err := m.whileAway(ctx, n, func() {
 		close(n.ends)
 		m.agent(n, timeline.NodeAgentKilled)
@@ -82,7 +86,23 @@ func (m *meshed) crashNode(ctx context.Context) error {
 	}, func() error { return m.startAgent(n) }); err != nil {
 		return fmt.Errorf("the agent of %s: %w", n.name, err)
 	}
-	return nil
+	return m.rollAgent(ctx, n)
+}
+
+// rollAgent tells the agent of a node to go, and starts the next one when it is gone.
+func (m *meshed) rollAgent(ctx context.Context, n *nodeSide) error {
+	old := n.running
+	close(n.ends)
+	m.agent(n, timeline.NodeAgentTold)
+	if err := old.Terminate(); err != nil {
+		return err
+	}
+	select {
+	case <-old.Done():
+		return m.startAgent(n)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // whileAway deletes a pod of a node between kill and start, which is replaced there, and looks at what the node has

@@ -565,6 +565,8 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 		return m.done(ctx, m.replaceProxies)
 	case disrupt.HurryProxies:
 		return m.done(ctx, m.hurryProxies)
+	case disrupt.RestartInPlace:
+		return m.done(ctx, m.restartInPlace)
 	case disrupt.RuntimeCalls:
 		return m.done(ctx, m.callPlugin)
 	case disrupt.Unenrol:

@@ -69,6 +69,10 @@ type nodeProxy struct {
 	told chan struct{}
 }
 
+// agents is the folder of the socket at which a plugin asks its agent. Behind it the recording's name stands a second time in that
+// socket's path, of which there may be 107 bytes.
+const agents = "a"
+
 func (n *nodeSide) in(name string) string { return filepath.Join(n.dir, name) }
 
 // zds is the socket of its agent for proxies.
@@ -128,7 +132,7 @@ func (m *meshed) openNode(ctx context.Context, nth int, name, dir string) (*node
 }
 
 func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
-	for _, d := range []string{"pods", "noted", "agents", "plugins", "ledger"} {
+	for _, d := range []string{"pods", "noted", agents, "plugins", "ledger"} {
 		if err := os.MkdirAll(n.in(d), 0o755); err != nil {
 			return err
 		}
@@ -155,7 +159,7 @@ func (m *meshed) startAgent(n *nodeSide) (err error) {
 	ends := make(chan struct{})
 	n.ends = ends
 	n.running, err = n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
-		"--mesh="+m.namespace, "--agents="+n.in("agents"), "--zds="+n.zds(), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
+		"--mesh="+m.namespace, "--agents="+n.in(agents), "--zds="+n.zds(), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
 		"--leave-within="+m.scenario.Topology.Deadline.String(), "--fault="+string(m.faultOf(m.subject.System)))})
 	if err != nil {
 		return err
@@ -177,7 +181,7 @@ func (m *meshed) agent(n *nodeSide, is string) {
 // chain is what a node's runtime is made of.
 func (m *meshed) chain(n *nodeSide) chain.Config {
 	return chain.Config{
-		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in("agents"),
+		Plugins: n.in("plugins"), Cache: n.in("cache"), State: enrolment.Store(n.in("noted")), Agents: n.in(agents),
 		Ledger: n.in("ledger"), Fault: m.faultOf(m.subject.System),
 	}
 }

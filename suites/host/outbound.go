@@ -55,7 +55,7 @@ func (m *meshed) openStanding(ctx context.Context, ended host.Config, flows []lo
 	cfg := ended
 	cfg.System, cfg.Replicas, cfg.Dir, cfg.Rendered, cfg.Emit = &peer, 1, filepath.Join(ended.Dir, behaviour.CallPeer), "", m.aside
 	cfg.Pods = m.in(m.beside(behaviour.CallPeer))
-	if m.losesNode() { // what is sent there passes the nodes' wire
+	if m.losesNode() || m.restartsInPlace() { // what is sent there passes the nodes' wire, and needs no proxy that is away
 		cfg.Pods.Node = func(int) int { return m.clientNode() }
 	}
 	cfg.Place.MinDrain, cfg.Place.Unready, cfg.Place.Timeout, cfg.Place.Grace = backendDrain, backendDrain, backendDeadline, backendGrace

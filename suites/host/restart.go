@@ -131,7 +131,7 @@ func (m *meshed) down(n *nodeSide, here []*host.Instance) error {
 	err := all.Wait()
 	n.starts++
 	// What is in its memory alone (/run): what the plugin noted, and sockets.
-	for _, name := range []string{n.in("noted"), n.in("agents"), n.zds()} {
+	for _, name := range []string{n.in("noted"), n.in(agents), n.zds()} {
 		err = errors.Join(err, os.RemoveAll(name))
 	}
 	return err

@@ -25,30 +25,43 @@ var crossing = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 800 * time.Millisecond}, Rate: 2},
 }
 
-// away is a node's proxy that was killed, or its agent, until another one was there.
+// manner is how a node's proxy comes to be away.
+type manner struct {
+	is  string // of which event (NodeProxy)
+	was string // what it was
+	at  string // what that was
+}
+
+var (
+	byKill = manner{is: timeline.NodeProxyKilled, was: "killed", at: "the SIGKILL"}
+	byExit = manner{is: timeline.NodeProxyGone, was: "gone", at: "its end"}
+)
+
+// away is a node's proxy that was killed, or its agent, until another one was there; or a proxy that has ended.
 type away struct {
 	// who is "proxy" or "agent", and name the name of the one that was killed.
 	who, name, node string
-	// killed, started and back: when the next one's process began, and when it said that it serves, as far as it does.
+	by              manner
+	// killed: or has ended; started and back: when the next one's process began, and when it said that it serves, as far as it does.
 	killed, started, back time.Duration
 }
 
 // awayIn are those of a recording that came back.
-func awayIn(c assertions.Case) []away {
+func awayIn(c assertions.Case, by manner) []away {
 	var out []away
 	for _, row := range []struct {
 		who                   string
 		kind                  timeline.EventKind
 		killed, started, back string
 	}{
-		{"proxy", timeline.NodeProxy, timeline.NodeProxyKilled, timeline.NodeProxyStarts, timeline.NodeProxyServes},
+		{"proxy", timeline.NodeProxy, by.is, timeline.NodeProxyStarts, timeline.NodeProxyServes},
 		{"agent", timeline.NodeAgent, timeline.NodeAgentKilled, timeline.NodeAgentStarts, timeline.NodeAgentStarts},
 	} {
 		var open []away
 		for _, e := range c.Timeline.EventsOf(row.kind, "") {
 			is := e.Attrs["is"]
 			if is == row.killed {
-				open = append(open, away{who: row.who, name: e.Name, node: e.Node, killed: e.At})
+				open = append(open, away{who: row.who, by: by, name: e.Name, node: e.Node, killed: e.At})
 				continue
 			}
 			i := slices.IndexFunc(open, func(a away) bool { return a.node == e.Node })
@@ -69,8 +82,10 @@ func awayIn(c assertions.Case) []away {
 	return out
 }
 
-// crashedFloor is that of proxies that were killed.
-var crashedFloor = assertions.Floor{Name: "node proxies that were killed, and of which another one came", N: 1, Reason: "a node has one"}
+// floor is that of proxies that were away so.
+func (m manner) floor() assertions.Floor {
+	return assertions.Floor{Name: "node proxies that were " + m.was + ", and of which another one came", N: 1, Reason: "a node has one"}
+}
 
 // awayFloor is that of all who were killed.
 var awayFloor = assertions.Floor{Name: "node proxies and agents that were killed, and of which another one came", N: 2, Reason: "a node's proxy, and then its agent"}
@@ -86,9 +101,9 @@ func (a away) when(at time.Duration) string {
 	case at >= a.started:
 		return short(at-a.started) + " after the next one was started"
 	case at >= a.killed:
-		return short(at-a.killed) + " after the SIGKILL"
+		return short(at-a.killed) + " after " + a.by.at
 	}
-	return short(a.killed-at) + " before the SIGKILL"
+	return short(a.killed-at) + " before " + a.by.at
 }
 
 func short(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -38,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology:   behaviour.Staying,
 	Disrupt:    behaviour.CrashNode,
 	Traffic:    crossing,
-	Checks:     []assertions.Check{OnlyTheGap(), CutShows()},
+	Checks:     []assertions.Check{OnlyTheGap(byKill), CutShows()},
 	BrokenBy:   []spec.Fault{nodeproxy.ReadyEarly, nodeproxy.NewcomersOnly, datapath.CutsEndToApp, datapath.KilledEndsClean},
 	Resolution: 60 * time.Millisecond,
 })
@@ -48,17 +48,18 @@ const showsWithin = time.Second
 
 // CutShows judges what stood in a proxy that was killed.
 func CutShows() assertions.Check {
+	killed := byKill.floor()
 	cut := assertions.Floor{Name: "requests that were cut by it", N: 8, Reason: "some last for 2 s, to each instance of the node, from it and through the Service"}
 	stood := assertions.Floor{Name: "tunnels of our own client's, with nothing in them, that stood then", N: 10, Reason: "two instances on the node, and some tunnels to each of them"}
 	return assertions.Check{
 		Name:     "what stood when a node's proxy was killed",
 		Expected: fmt.Sprintf("all of it ends within %s, each connection that was cut by an RST or, in TLS, without a close_notify: none hangs, and none ends as if it were whole", showsWithin),
-		Floors:   []assertions.Floor{crashedFloor, cut, stood},
+		Floors:   []assertions.Floor{killed, cut, stood},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			on := nodesOf(c)
 			n, tunnels, total := 0, 0, 0
-			for _, a := range awayIn(c) {
+			for _, a := range awayIn(c, byKill) {
 				if a.who != "proxy" {
 					continue
 				}
@@ -91,7 +92,7 @@ func CutShows() assertions.Check {
 					}
 				}
 			}
-			tally.Count(crashedFloor, total)
+			tally.Count(killed, total)
 			tally.Count(cut, n)
 			tally.Count(stood, tunnels)
 			return tally.Conclude(
@@ -112,21 +113,22 @@ const (
 	startsWithin = 10 * time.Second
 )
 
-// OnlyTheGap judges the connections that are made while a node's proxy is away, and later.
-func OnlyTheGap() assertions.Check {
+// OnlyTheGap judges the connections that are made while a node's proxy is away, however that came, and later.
+func OnlyTheGap(by manner) assertions.Check {
+	went := by.floor()
 	gap := assertions.Floor{Name: "new connections to workloads of the node, or from them, that failed before the next one served", N: 100, Reason: "without them there was no gap"}
 	again := assertions.Floor{Name: fmt.Sprintf("requests behind that: of our own client's and of the node's workloads from %s on, of others from %s on", servedWithin, dialledWithin), N: 200, Reason: "some 100 a second"}
 	return assertions.Check{
-		Name: "new connections when a node's proxy was killed",
+		Name: "new connections when a node's proxy was " + by.was,
 		Expected: fmt.Sprintf("those to workloads of its node, and from them, fail until the next one serves, which it does within %s of its start, and no others do; none fails %s after it has said that it serves, nor, through proxies of peers, %s after that",
 			startsWithin, servedWithin, dialledWithin),
-		Floors: []assertions.Floor{crashedFloor, gap, again},
+		Floors: []assertions.Floor{went, gap, again},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			on, gone := nodesOf(c), deleted(c)
 			var gaps []string
 			total, failed, after := 0, 0, 0
-			for _, a := range awayIn(c) {
+			for _, a := range awayIn(c, by) {
 				if a.who != "proxy" {
 					continue
 				}
@@ -164,7 +166,7 @@ func OnlyTheGap() assertions.Check {
 					}
 				}
 				if first == 0 || through == 0 {
-					tally.Doubt("nothing was answered behind the SIGKILL to %s: no request by itself, or none through a peer's proxy", a.name)
+					tally.Doubt("nothing was answered behind %s, of %s: no request by itself, or none through a peer's proxy", by.at, a.name)
 					continue
 				}
 				if first > a.started+startsWithin {
@@ -173,7 +175,7 @@ func OnlyTheGap() assertions.Check {
 				gaps = append(gaps, fmt.Sprintf("on %s the gap took %s, %s of it without a proxy: the first connection was answered %s, and through a peer's proxy %s",
 					a.node, short(first-a.killed), short(a.started-a.killed), a.when(first), a.when(through)))
 			}
-			tally.Count(crashedFloor, total)
+			tally.Count(went, total)
 			tally.Count(gap, failed)
 			tally.Count(again, after)
 			passed := fmt.Sprintf("%d failed in it, and none of %s behind it", failed, assertions.Plural(after, "request", "requests"))

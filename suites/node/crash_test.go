@@ -44,7 +44,7 @@ func TestOnlyTheGap(t *testing.T) {
 		}
 	}
 	const second = time.Second
-	scene.Judge(t, judging(OnlyTheGap()), []scene.Row{
+	scene.Judge(t, judging(OnlyTheGap(byKill)), []scene.Row{
 		{Name: "the gap alone", Build: with(), Want: spec.Pass},
 		{Name: "a tunnel of our own client's, behind it", Build: with(failing(ownTunnel, stays, servesAt+2*second, servesAt+3*second)), Want: spec.Fail},
 		{Name: "what a workload of the node sends out, behind it", Build: with(failing(sendsOut, stays, servesAt+2*second, servesAt+3*second)), Want: spec.Fail},

@@ -45,7 +45,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Slow, Takes: endless}, Rate: 2},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Idle, Takes: 20 * time.Second}, Rate: 1.5},
 	},
-	Checks:     []assertions.Check{GoneBeforeKill(), CutsShow(), TunnelsAreTold()},
+	Checks:     []assertions.Check{GoneBeforeKill(), CutsShow(), TunnelsAreTold(bothNodes)},
 	BrokenBy:   []spec.Fault{datapath.NeverCuts, datapath.MarginWraps, nodeproxy.CutsAsEnds},
 	Resolution: 60 * time.Millisecond,
 })

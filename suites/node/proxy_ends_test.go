@@ -300,7 +300,7 @@ func TestTunnelsAnew(t *testing.T) {
 }
 
 func TestTunnelsAreTold(t *testing.T) {
-	check := TunnelsAreTold()
+	check := TunnelsAreTold(2)
 	with := func(says ...timeline.Frame) func(scene.Scene) {
 		return func(s scene.Scene) {
 			const at = scene.D + time.Second // the tunnels of stand begin before D
@@ -339,7 +339,7 @@ func TestReplacedInCluster(t *testing.T) {
 		}
 	}
 	with := func(says ...timeline.Frame) func(scene.Scene) { return as(false, says...) }
-	check := TunnelsAreTold()
+	check := TunnelsAreTold(2)
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		// The watch shows a deletion when the kubelet may have acted on it.
 		{Name: "told at once", Build: with(frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
