@@ -121,24 +121,18 @@ func (s *Server) fallsSilent() {
 }
 
 // moves tells the tunnels that stand to go, again and again.
-func (s *Server) moves() {
-	for {
-		for _, t := range s.all() {
-			t.drain()
-		}
-		if !s.pause(movesEvery) {
-			return
-		}
-	}
-}
+func (s *Server) moves() { s.toEach(movesEvery, (*tunnel).drain) }
 
 // notifies ends its side of the tunnels that stand in TLS, again and again: those in which there is nothing at that moment.
-func (s *Server) notifies() {
+func (s *Server) notifies() { s.toEach(notifiesEvery, (*tunnel).notify) }
+
+// toEach does something to each tunnel that stands, now and again.
+func (s *Server) toEach(every time.Duration, do func(*tunnel)) {
 	for {
 		for _, t := range s.all() {
-			t.notify()
+			do(t)
 		}
-		if !s.pause(notifiesEvery) {
+		if !s.pause(every) {
 			return
 		}
 	}

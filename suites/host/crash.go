@@ -97,12 +97,10 @@ func (m *meshed) rollAgent(ctx context.Context, n *nodeSide) error {
 	if err := old.Terminate(); err != nil {
 		return err
 	}
-	select {
-	case <-old.Done():
-		return m.startAgent(n)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := old.Await(ctx); err != nil {
+		return err
 	}
+	return m.startAgent(n)
 }
 
 // whileAway deletes a pod of a node between kill and start, which is replaced there, and looks at what the node has

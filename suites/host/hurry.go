@@ -59,10 +59,8 @@ func (m *meshed) restartInPlace(ctx context.Context) error {
 	if err := m.endProxy(n, old, nil); err != nil {
 		return err
 	}
-	select {
-	case <-old.running.Done():
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := old.running.Await(ctx); err != nil {
+		return err
 	}
 	if err := disrupt.Pause(ctx, nextComes); err != nil {
 		return err

@@ -312,10 +312,8 @@ func (m *meshed) replaceProxies(ctx context.Context) error {
 		}
 	}
 	for _, p := range old {
-		select {
-		case <-p.running.Done():
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := p.running.Await(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -439,12 +439,7 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung []*calledPo
 	if err := carried.Close(); err != nil {
 		return err
 	}
-	select {
-	case <-old.running.Done():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return old.running.Await(ctx)
 }
 
 // whileHung ends pods while a proxy that was told to go does nothing any more. It is killed then, as at the end of a

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -41,31 +40,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // unfeltFor is how long behind the start of the next agent nothing of the change may be felt: that has told its proxy by then.
 const unfeltFor = 3 * time.Second
 
-// gap is a time without an agent: it was killed or told to go, and the next one was started.
-type gap struct {
-	node, how string
-	from, to  time.Duration
-}
-
-// gapsIn are those of a recording.
-func gapsIn(c assertions.Case) []gap {
-	how := map[string]string{timeline.NodeAgentKilled: "was killed", timeline.NodeAgentTold: "was told to go"}
-	var out []gap
-	open := map[string]gap{}
-	for _, e := range c.Timeline.EventsOf(timeline.NodeAgent, "") {
-		if says := how[e.Attrs["is"]]; says != "" {
-			open[e.Node] = gap{node: e.Node, how: says, from: e.At}
-			continue
-		}
-		if g, is := open[e.Node]; is {
-			g.to = e.At
-			out = append(out, g)
-			delete(open, e.Node)
-		}
-	}
-	return out
-}
-
 // AgentUnfelt judges what passes while a node's agent is away, and shortly behind that. What the loss of a proxy may cost comes
 // before that, and counts for nothing here; nor does what is to a pod that was deleted.
 func AgentUnfelt() assertions.Check {
@@ -80,13 +54,13 @@ func AgentUnfelt() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			on, ended := nodesOf(c), deleted(c)
-			all := gapsIn(c)
+			all := awayIn(c, agentKilled, agentTold)
 			tally.Count(gaps, len(all))
 			total := 0
 			for _, g := range all {
-				from, to := g.from, g.to+unfeltFor
+				from, to := g.killed, g.back+unfeltFor
 				for _, a := range awayIn(c, byKill) {
-					if a.who == "proxy" && a.killed < g.from {
+					if a.killed < g.killed {
 						from = max(from, a.back+dialledWithin)
 					}
 				}
@@ -100,15 +74,15 @@ func AgentUnfelt() assertions.Check {
 					total++
 					switch {
 					case s.Failed():
-						tally.Failed(c, s, s.End, uid, "%s after the agent of %s %s", short(s.End-g.from), g.node, g.how)
+						tally.Failed(c, s, s.End, uid, "%s after the agent of %s was %s", short(s.End-g.killed), g.node, g.was)
 					case s.Start < from:
 						crossed++
 					case (on[uid] == g.node || on[s.Server] == g.node) && s.Stream.Flow().Conns == flow.New && !s.Saturated:
 						opened++
 					}
 				}
-				tally.Least(fresh, g.how, opened)
-				tally.Least(kept, g.how, crossed)
+				tally.Least(fresh, g.was, opened)
+				tally.Least(kept, g.was, crossed)
 			}
 			return tally.Conclude(
 				fmt.Sprintf("none of %d requests failed in %s without an agent", total, assertions.Plural(len(all), "time", "times")),

@@ -25,53 +25,52 @@ var crossing = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 800 * time.Millisecond}, Rate: 2},
 }
 
-// manner is how a node's proxy comes to be away.
+// manner is how a node's proxy, or its agent, comes to be away, and which events (NodeProxy, NodeAgent) say so.
 type manner struct {
-	is  string // of which event (NodeProxy)
-	was string // what it was
-	at  string // what that was
+	who string // "proxy" or "agent"
+	of  timeline.EventKind
+	// is begins it. started: the next one's process began; back: it serves, as far as it says so.
+	is, started, back string
+	// was is what it was, and at what that was.
+	was, at string
 }
 
 var (
-	byKill = manner{is: timeline.NodeProxyKilled, was: "killed", at: "the SIGKILL"}
-	byExit = manner{is: timeline.NodeProxyGone, was: "gone", at: "its end"}
+	byKill      = manner{"proxy", timeline.NodeProxy, timeline.NodeProxyKilled, timeline.NodeProxyStarts, timeline.NodeProxyServes, "killed", "the SIGKILL"}
+	byExit      = manner{"proxy", timeline.NodeProxy, timeline.NodeProxyGone, timeline.NodeProxyStarts, timeline.NodeProxyServes, "gone", "its end"}
+	byStall     = manner{"proxy", timeline.NodeProxy, timeline.NodeProxyStopped, "", timeline.NodeProxyContinues, "stopped", "the SIGSTOP"} // and it is the same one that goes on
+	agentKilled = manner{"agent", timeline.NodeAgent, timeline.NodeAgentKilled, timeline.NodeAgentStarts, timeline.NodeAgentStarts, "killed", "the SIGKILL"}
+	agentTold   = manner{"agent", timeline.NodeAgent, timeline.NodeAgentTold, timeline.NodeAgentStarts, timeline.NodeAgentStarts, "told to go", "the word to it"}
 )
 
-// away is a node's proxy that was killed, or its agent, until another one was there; or a proxy that has ended.
+// away is a node's proxy, or its agent, that was away until another one was there, or it went on itself.
 type away struct {
-	// who is "proxy" or "agent", and name the name of the one that was killed.
-	who, name, node string
-	by              manner
-	// killed: or has ended; started and back: when the next one's process began, and when it said that it serves, as far as it does.
+	manner
+
+	name, node string
+	// killed: or whatever began it; started and back: as the manner has them.
 	killed, started, back time.Duration
 }
 
-// awayIn are those of a recording that came back.
-func awayIn(c assertions.Case, by manner) []away {
+// awayIn are those of a recording that were away in one of some manners, and came back.
+func awayIn(c assertions.Case, by ...manner) []away {
 	var out []away
-	for _, row := range []struct {
-		who                   string
-		kind                  timeline.EventKind
-		killed, started, back string
-	}{
-		{"proxy", timeline.NodeProxy, by.is, timeline.NodeProxyStarts, timeline.NodeProxyServes},
-		{"agent", timeline.NodeAgent, timeline.NodeAgentKilled, timeline.NodeAgentStarts, timeline.NodeAgentStarts},
-	} {
+	for _, m := range by {
 		var open []away
-		for _, e := range c.Timeline.EventsOf(row.kind, "") {
+		for _, e := range c.Timeline.EventsOf(m.of, "") {
 			is := e.Attrs["is"]
-			if is == row.killed {
-				open = append(open, away{who: row.who, by: by, name: e.Name, node: e.Node, killed: e.At})
+			if is == m.is {
+				open = append(open, away{manner: m, name: e.Name, node: e.Node, killed: e.At})
 				continue
 			}
 			i := slices.IndexFunc(open, func(a away) bool { return a.node == e.Node })
 			if i < 0 {
 				continue
 			}
-			if is == row.started {
+			if is == m.started {
 				open[i].started = e.At
 			}
-			if is == row.back {
+			if is == m.back {
 				open[i].back = e.At
 				out = append(out, open[i])
 				open = slices.Delete(open, i, i+1)
@@ -101,9 +100,9 @@ func (a away) when(at time.Duration) string {
 	case at >= a.started:
 		return short(at-a.started) + " after the next one was started"
 	case at >= a.killed:
-		return short(at-a.killed) + " after " + a.by.at
+		return short(at-a.killed) + " after " + a.at
 	}
-	return short(a.killed-at) + " before " + a.by.at
+	return short(a.killed-at) + " before " + a.at
 }
 
 func short(d time.Duration) string { return d.Round(time.Millisecond).String() }

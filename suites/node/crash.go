@@ -60,9 +60,6 @@ func CutShows() assertions.Check {
 			on := nodesOf(c)
 			n, tunnels, total := 0, 0, 0
 			for _, a := range awayIn(c, byKill) {
-				if a.who != "proxy" {
-					continue
-				}
 				total++
 				tally.Span(a.killed, a.killed+showsWithin)
 				for _, s := range c.Timeline.Samples {
@@ -129,9 +126,6 @@ func OnlyTheGap(by manner) assertions.Check {
 			var gaps []string
 			total, failed, after := 0, 0, 0
 			for _, a := range awayIn(c, by) {
-				if a.who != "proxy" {
-					continue
-				}
 				total++
 				tally.Span(a.killed, a.back+dialledWithin)
 				var first, through time.Duration // that was answered

@@ -90,7 +90,7 @@ func ServedOrNotBegun() assertions.Check {
 		Floors: []assertions.Floor{awayFloor, newcomerFloor},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := awayIn(c, byKill)
+			all := awayIn(c, byKill, agentKilled)
 			tally.Count(awayFloor, len(all))
 			said := ""
 			total, tries, wrong := 0, 0, 0
@@ -171,7 +171,7 @@ func NewcomersAreMeshed() assertions.Check {
 		Floors:   []assertions.Floor{awayFloor, newcomerFloor, out, in, tunnels},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := awayIn(c, byKill)
+			all := awayIn(c, byKill, agentKilled)
 			tally.Count(awayFloor, len(all))
 			total, sum := 0, 0
 			for _, a := range all {

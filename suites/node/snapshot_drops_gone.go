@@ -61,7 +61,7 @@ func DroppedWhenBack() assertions.Check {
 		Floors: []assertions.Floor{awayFloor, gone, calls},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := awayIn(c, byKill)
+			all := awayIn(c, byKill, agentKilled)
 			tally.Count(awayFloor, len(all))
 			said := ""
 			total, wrong, late := 0, 0, 0

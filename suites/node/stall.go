@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -42,20 +41,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 // stalledFor is how long behind a stall what waited is answered, and new connections are as ever.
 const stalledFor = 3 * time.Second
 
-// stalls are the times at which node proxies stood still, and the nodes of these.
-func stalls(c assertions.Case) []away {
-	var out []away
-	for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
-		switch n := len(out); {
-		case e.Attrs["is"] == timeline.NodeProxyStopped:
-			out = append(out, away{name: e.Subject, node: e.Node, killed: e.At})
-		case e.Attrs["is"] == timeline.NodeProxyContinues && n > 0 && out[n-1].name == e.Subject:
-			out[n-1].back = e.At
-		}
-	}
-	return out
-}
-
 // StallUnfelt judges what passes while a node's proxy stands still, and shortly behind that.
 func StallUnfelt() assertions.Check {
 	stood := assertions.Floor{Name: "node proxies that stood still, and went on", N: 1, Reason: "a node has one"}
@@ -67,12 +52,8 @@ func StallUnfelt() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			on := nodesOf(c)
-			all, total, n, went := stalls(c), 0, 0, 0
+			all, total, n := awayIn(c, byStall), 0, 0
 			for _, a := range all {
-				if a.back == 0 {
-					continue
-				}
-				went++
 				tally.Span(a.killed, a.back+stalledFor)
 				for _, s := range c.Timeline.Samples {
 					if s.End < a.killed || s.Start > a.back+stalledFor {
@@ -87,7 +68,7 @@ func StallUnfelt() assertions.Check {
 					}
 				}
 			}
-			tally.Count(stood, went)
+			tally.Count(stood, len(all))
 			tally.Count(waited, n)
 			return tally.Conclude(
 				fmt.Sprintf("none of %d requests failed, %d of which waited until the proxy went on", total, n),
