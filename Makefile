@@ -14,6 +14,8 @@ PROFILE ?= ci
 STAGE   ?= auto
 # Behaviours with one of these labels; none: all. core is the quick look.
 LABELS  ?=
+# How often `make soak` runs it.
+TIMES   ?= 3
 # More flags for `lastcall run`, such as ARGS='--fault=exit-on-sigterm --keep'.
 ARGS    ?=
 
@@ -22,11 +24,11 @@ GO    ?= go
 cluster = --k8s $(K8S) --nodes $(NODES) --name $(NAME) --kube-proxy $(KUBE_PROXY) $(if $(IP),--ip $(IP))
 
 .DEFAULT_GOAL := help
-.PHONY: help engine conformance conformance-full test test-unraced rejudged race meta meta-full up down cleanup node-image generate verify lint actions bench bench-peers build bin/lastcall
+.PHONY: help engine conformance conformance-full soak test test-unraced rejudged race meta meta-full up down cleanup node-image generate verify lint actions bench bench-peers build bin/lastcall
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) KUBE_PROXY=$(KUBE_PROXY) IP=$(IP) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) ARGS=$(ARGS)"
+	@echo "  Settings: K8S=$(K8S) NODES=$(NODES) NAME=$(NAME) KUBE_PROXY=$(KUBE_PROXY) IP=$(IP) PROFILE=$(PROFILE) STAGE=$(STAGE) LABELS=$(LABELS) TIMES=$(TIMES) ARGS=$(ARGS)"
 
 engine: ## install and start a container engine, where none answers
 	@$(GO) run ./kind/engine
@@ -72,6 +74,18 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 	done; \
 	bin/lastcall report compare --propagation --picture $(full_dir)/propagation.png $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))) > $(full_dir)/propagation.md; \
 	bin/lastcall report compare $(addprefix $(full_dir)/,$(subst /,-,$(full_runs))); [ -z "$$failed" ]
+
+# A run that left no report is not tried again; one that failed is no reason to stop: how often it does is the question.
+soak: ## run the suite TIMES times, and write what its reports say together
+	@dir=lastcall-report/soak-$$(date -u +%Y%m%d-%H%M%S); failed=; \
+	for n in $$(seq -w $(TIMES)); do \
+		echo "make soak: run $$n of $(TIMES)" >&2; \
+		$(MAKE) --no-print-directory conformance ARGS='$(ARGS) --out '$$dir/$$n || failed=1; \
+		[ -n "$$(find $$dir/$$n -maxdepth 2 -name report.yaml 2>/dev/null)" ] || { echo "make soak: run $$n left no report in $$dir/$$n" >&2; exit 2; }; \
+	done; \
+	for report in $$(cd $$dir/$$n && find . -maxdepth 2 -name report.yaml | sort); do \
+		bin/lastcall report sum $$dir/*/$$(dirname $$report) | tee $$dir/sum-$$(basename $$(dirname $$report) | tr -d .).txt; \
+	done; [ -z "$$failed" ]
 
 # -short: what makes a cluster or measures for a minute is left to .ci/run.
 test: ## the project's own tests

@@ -151,27 +151,33 @@ func TestGolden(t *testing.T) {
 			if err := tc.write(&got, of(t, tc.in)); err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", file)
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got.String()); d != "" {
-				t.Errorf("not as in %s (-want +got); `go test ./reports/compare -update` writes it anew\n%s", golden, d)
-			}
-			if strings.HasSuffix(file, ".txt") {
-				for line := range strings.Lines(got.String()) {
-					if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
-						t.Errorf("%d columns: %s", n, line)
-					}
-				}
-			}
+			golden(t, file, got.String())
 		})
+	}
+}
+
+// golden holds what was written against a file, which -update writes anew.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("not as in %s (-want +got); `go test ./reports/compare -update` writes it anew\n%s", path, d)
+	}
+	if strings.HasSuffix(file, ".txt") {
+		for line := range strings.Lines(got) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
 	}
 }
 

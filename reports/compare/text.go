@@ -18,9 +18,17 @@ import (
 
 // WriteText writes the comparison for a person at a terminal.
 func WriteText(w io.Writer, c *Comparison) error {
+	return writeText(w, c.title(), c.sections(), c.conclusion())
+}
+
+func (c *Comparison) title() string {
+	return fmt.Sprintf("%d reports, held against the first", len(c.Reports))
+}
+
+func writeText(w io.Writer, title string, all []section, conclusion string) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Lastcall: %d reports, held against the first\n\n", len(c.Reports))
-	for _, s := range c.sections() {
+	fmt.Fprintf(&b, "Lastcall: %s\n\n", title)
+	for _, s := range all {
 		fmt.Fprintf(&b, "%s\n", s.title)
 		s.table.text(&b)
 		for _, n := range s.notes {
@@ -28,7 +36,7 @@ func WriteText(w io.Writer, c *Comparison) error {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString(text.Wrap("", c.conclusion()))
+	b.WriteString(text.Wrap("", conclusion))
 	return flush(w, &b)
 }
 
@@ -92,9 +100,13 @@ func lines(row []string, taken int) [][]string {
 
 // WriteMarkdown writes the comparison for a page, such as a CI run's summary.
 func WriteMarkdown(w io.Writer, c *Comparison) error {
+	return writeMarkdown(w, c.title(), c.sections(), c.conclusion())
+}
+
+func writeMarkdown(w io.Writer, title string, all []section, conclusion string) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "## Lastcall: %d reports, held against the first\n\n**%s**\n", len(c.Reports), markdown.Escape(c.conclusion()))
-	for _, s := range c.sections() {
+	fmt.Fprintf(&b, "## Lastcall: %s\n\n**%s**\n", title, markdown.Escape(conclusion))
+	for _, s := range all {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
 		s.table.markdown(&b)
 		for _, n := range s.notes {

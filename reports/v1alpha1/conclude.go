@@ -2,7 +2,11 @@
 
 package v1alpha1
 
-import "github.com/lastcall-dev/lastcall/suites/spec"
+import (
+	"slices"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
+)
 
 // The exit codes of a run.
 const (
@@ -110,4 +114,11 @@ func (s *Summary) add(b *Behaviour) {
 	if b.Known != nil {
 		s.Known++
 	}
+}
+
+// WorseExit says whether an exit code is worse than another: a failure is the worst, and what showed
+// nothing is worse than what passed.
+func WorseExit(code, than int) bool {
+	order := []int{ExitPass, ExitInconclusive, ExitUsage, ExitFail}
+	return slices.Index(order, code) > slices.Index(order, than)
 }

@@ -47,7 +47,11 @@ no report.`,
 				}
 				write = compare.WriteFindings
 			}
-			c, err := compared(args)
+			in, err := inputs(args)
+			if err != nil {
+				return err
+			}
+			c, err := compare.Of(in)
 			if err != nil {
 				return err
 			}
@@ -72,8 +76,53 @@ no report.`,
 	return cmd
 }
 
-// compared reads all that can be read, so that all mistakes are told at once.
-func compared(paths []string) (*compare.Comparison, error) {
+// newSum adds up what runs of the same say.
+func newSum() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "sum DIR|FILE...",
+		Short: "Add up reports of the same: how often each behaviour passed, and on how much evidence",
+		Long: `Add up two reports or more of one system on one stage: in how many of them each
+behaviour passed, what was seen where it did not, and what losses and evidence
+come to over all of them. That a loss was not seen in one run bounds it little; ten
+runs bound it ten times as well.
+
+Exit codes: that of the worst of the runs; 2 also where something could not be
+read, is no report, or is one of something else.`,
+		Example: `  for n in 1 2 3; do lastcall run --stage host --out runs/$n; done
+  lastcall report sum runs/*
+  make soak TIMES=10 STAGE=host    # in a checkout: both`,
+		Args: some(2, "name two reports or more, of runs of the same"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, *compare.Series) error{
+				"text": compare.WriteSeriesText, "markdown": compare.WriteSeriesMarkdown, "yaml": compare.WriteSeriesYAML,
+			}[format]
+			if !ok {
+				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+			}
+			in, err := inputs(args)
+			if err != nil {
+				return err
+			}
+			s, err := compare.SeriesOf(in)
+			if err != nil {
+				return err
+			}
+			if err := write(cmd.OutOrStdout(), s); err != nil {
+				return err
+			}
+			if s.ExitCode != v1alpha1.ExitPass {
+				return exit{code: s.ExitCode}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
+	return cmd
+}
+
+// inputs reads all that can be read, so that all mistakes are told at once.
+func inputs(paths []string) ([]compare.Input, error) {
 	var in []compare.Input
 	var bad []error
 	for _, path := range paths {
@@ -84,10 +133,7 @@ func compared(paths []string) (*compare.Comparison, error) {
 		}
 		in = append(in, i)
 	}
-	if len(bad) > 0 {
-		return nil, errors.Join(bad...)
-	}
-	return compare.Of(in)
+	return in, errors.Join(bad...)
 }
 
 func draw(path string, c *compare.Comparison) (err error) {

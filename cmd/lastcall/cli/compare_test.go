@@ -75,6 +75,30 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestSum(t *testing.T) {
+	pass, fail, unsure := written(t, spec.Pass), written(t, spec.Fail), written(t, spec.Inconclusive)
+	for _, tc := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "1 behaviour passed each time", ""},
+		{[]string{pass, unsure, fail, unsure}, 1, "0 of 1 behaviour passed each time", ""},
+		{[]string{pass, unsure}, 3, "What did not pass each time", ""},
+		{[]string{"-o", "markdown", pass, pass}, 0, "### Runs", ""},
+		{[]string{"-o", "yaml", pass, pass}, 0, "kind: ReportSeries", ""},
+		{[]string{"-o", "html", pass, pass}, 2, "", "it is text, markdown or yaml"},
+		{[]string{pass}, 2, "", "name two reports or more"},
+		{[]string{pass, "nowhere"}, 2, "", "nowhere"},
+	} {
+		got := lastcall(t, spec.Pass, append([]string{"report", "sum"}, tc.args...)...)
+		if got.code != tc.code || !strings.Contains(got.stdout, tc.stdout) || !strings.Contains(got.stderr, tc.stderr) {
+			t.Errorf("%v: exit %d, want %d\n%s\n%s", tc.args, got.code, tc.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 func TestShowMarkdown(t *testing.T) {
 	dir := written(t, spec.Fail)
 	if got := lastcall(t, spec.Pass, "report", "show", "-o", "markdown", dir); got.code != 1 || !strings.Contains(got.stdout, "| `pod.x` |") {

@@ -24,7 +24,7 @@ import (
 func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Print a run's report, compare reports, write a statement, or judge recordings again",
+		Short: "Print a run's report, compare reports or add them up, write a statement, or judge recordings again",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -35,6 +35,7 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 			return in.Report, err
 		}),
 		newCompare(),
+		newSum(),
 		newStatement(),
 		expect(),
 	)

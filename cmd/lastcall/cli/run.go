@@ -157,7 +157,7 @@ LASTCALL_NAME in the environment.`,
 			}
 			worst := have[0]
 			for _, report := range have {
-				if worse(report.ExitCode, worst.ExitCode) {
+				if v1alpha1.WorseExit(report.ExitCode, worst.ExitCode) {
 					worst = report
 				}
 			}
@@ -397,13 +397,6 @@ func (r *RunRequest) sum(out io.Writer, reports []*v1alpha1.ConformanceReport) {
 	}
 	// Nothing that is written to a person's terminal can be mended.
 	_ = w.Flush()
-}
-
-// worse says whether an exit code is worse than another: a failure is the worst, and what showed
-// nothing is worse than what passed.
-func worse(code, than int) bool {
-	order := []int{v1alpha1.ExitPass, v1alpha1.ExitInconclusive, v1alpha1.ExitUsage, v1alpha1.ExitFail}
-	return slices.Index(order, code) > slices.Index(order, than)
 }
 
 // ended turns a report into an exit code. The report was told already.
