@@ -107,7 +107,7 @@ func CarriesOpaque() Check {
 				g.least(enough, t.Name, atD)
 			}
 			g.needTerminations(c)
-			g.finding.Bounds = BoundsOf(len(c.Terminations), hit, max(total, lost), lost)
+			g.finding.Bounds = spec.BoundsOf(len(c.Terminations), hit, max(total, lost), lost)
 			text := fmt.Sprintf("all %d opaque streams under way from D on came through byte for byte", total)
 			if over > 0 {
 				text += fmt.Sprintf("; %d more took longer than the instance had, and were cut at its deadline", over)

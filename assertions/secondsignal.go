@@ -89,7 +89,7 @@ func IgnoresSecondSignal() Check {
 			}
 			g.count(again, seen)
 			all, lost := ended.sum.all, ended.sum.lost
-			g.finding.Bounds = BoundsOf(seen, ended.broken, all, lost)
+			g.finding.Bounds = spec.BoundsOf(seen, ended.broken, all, lost)
 			return g.conclude(
 				fmt.Sprintf("%s changed nothing for %d requests", plural(seen, "second SIGTERM", "second SIGTERMs"), all),
 				fmt.Sprintf("%d of %s did harm; %d of %s failed", ended.broken, plural(seen, "second SIGTERM", "second SIGTERMs"), lost, plural(all, "request", "requests")))

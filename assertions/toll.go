@@ -5,6 +5,8 @@ package assertions
 import (
 	"iter"
 	"slices"
+
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // attempts is what came of the attempts of a window: all of them, those that the
@@ -104,7 +106,7 @@ func (n *toll) hasOf(of string, f Floor, count int) { n.leastOf(of, f, n.of[n.nt
 // bound says how sure it is that so many of the endings cost something: of n attempts, of all
 // of them together, so many were lost.
 func (n *toll) bound(affected, all, lost int) {
-	n.finding.Bounds = BoundsOf(len(n.of), affected, all, lost)
+	n.finding.Bounds = spec.BoundsOf(len(n.of), affected, all, lost)
 }
 
 // needTerminations doubts a recording in which nothing terminated.

@@ -80,7 +80,7 @@ type Signal struct {
 
 // Signals are those that a witness sends: to end a process, and (USR1, USR2) to have an app
 // begin, and end, what it sends out itself.
-func Signals() []string { return []string{"TERM", "KILL", "USR1", "USR2"} }
+func Signals() []string { return []string{"TERM", "KILL", "STOP", "CONT", "USR1", "USR2"} }
 
 // Signaller sends signals to pods. An error that is fs.ErrNotExist says that
 // there is no such process.

@@ -15,7 +15,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -159,7 +158,7 @@ func (s *Series) add(nth int, b *v1alpha1.Behaviour) {
 				func(x *Summed) bool { return x.Check == f.Check },
 				func() Summed { return Summed{Check: f.Check, Bounds: &spec.Bounds{}} })
 			was := sum.Bounds
-			sum.Bounds = assertions.BoundsOf(was.Terminations+n.Terminations, was.Affected+n.Affected, was.Requests+n.Requests, was.Lost+n.Lost)
+			sum.Bounds = spec.BoundsOf(was.Terminations+n.Terminations, was.Affected+n.Affected, was.Requests+n.Requests, was.Lost+n.Lost)
 		}
 		for _, e := range f.Evidence {
 			// Where each target has a count of its own, the report has the fewest of them.

@@ -277,6 +277,8 @@ var (
 	HurryProxies = disrupt.Disruption{Kind: disrupt.HurryProxies}
 	// RestartInPlace ends a node's proxy with nobody beside it, and then starts another one.
 	RestartInPlace = disrupt.Disruption{Kind: disrupt.RestartInPlace}
+	// MuteNode takes a node's proxy and its agent away in turn, and deletes a pod of the node each time.
+	MuteNode = disrupt.Disruption{Kind: disrupt.MuteNode}
 	// DeleteLate deletes the pods of BesideLate one after the other.
 	DeleteLate = disrupt.DeleteEach(BesideLate.Replicas)
 	// DeleteOne deletes one pod.

@@ -449,7 +449,7 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		Fault: g.scenario.Fault,
 	}
 	if g.byNodes() {
-		t.Proxies = g.proxies()
+		t.Proxies, t.Agents = g.proxies(), disrupt.Workload{Kind: disrupt.DaemonSet, Name: nodeAgents}
 	}
 	switch {
 	case g.meshed():

@@ -37,6 +37,9 @@ import (
 // meshName is the end of the name of the mesh's namespace.
 const meshName = "mesh"
 
+// nodeAgents is what makes the agents of node proxies, which are the suite's own whoever's these are.
+const nodeAgents = "node-agent"
+
 // controllers is how many replicas the mesh's controller has.
 const controllers = 2
 

@@ -26,7 +26,7 @@ var _ = behaviour.Register(called(behaviour.Behaviour{
 	Fix:    "Bound all that DEL waits for, to 5 s or so. When that is over forget the pod, succeed, and say on stderr that its peers may not have been told.",
 
 	Checks:   []assertions.Check{DelIsBounded()},
-	BrokenBy: []spec.Fault{cni.WaitsForEver, cni.SaysNotFound},
+	BrokenBy: []spec.Fault{cni.WaitsForEver, cni.SaysNotFound, cni.FailsWithoutAgent},
 }))
 
 // downs are how an agent and a proxy may be away.

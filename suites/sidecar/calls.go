@@ -150,7 +150,7 @@ func CallsServed() assertions.Check {
 			f := y.Conclude(
 				fmt.Sprintf("all %d calls that the app made from D to its end, in %s, were served, and the ledger of who served them has each of them whole", all, of),
 				worse)
-			f.Bounds = assertions.BoundsOf(ended, hit, all, lost)
+			f.Bounds = spec.BoundsOf(ended, hit, all, lost)
 			return f
 		},
 	}

@@ -64,7 +64,7 @@ func LookupsAnswered() assertions.Check {
 			f := y.Conclude(
 				fmt.Sprintf("all %d DNS lookups that the app made from D to its end, in %s, were answered with an address", all, of),
 				fmt.Sprintf("%d of %d DNS lookups that the app made from D to its end were not answered, or with no address, at %d of %s", lost, all, hit, of))
-			f.Bounds = assertions.BoundsOf(ended, hit, all, lost)
+			f.Bounds = spec.BoundsOf(ended, hit, all, lost)
 			return f
 		},
 	}

@@ -110,7 +110,7 @@ func StreamsLast() assertions.Check {
 			f := y.Conclude(
 				fmt.Sprintf("all %d long streams came to their own end, over %s", all, assertions.Plural(ended, "termination", "terminations")),
 				fmt.Sprintf("%d of %d long streams did not come to their own end", lost, all))
-			f.Bounds = assertions.BoundsOf(ended, hit, all, lost)
+			f.Bounds = spec.BoundsOf(ended, hit, all, lost)
 			return f
 		},
 	}

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package assertions
+package spec
 
-import (
-	"math"
-
-	"github.com/lastcall-dev/lastcall/suites/spec"
-)
+import "math"
 
 // BoundsOf states how sure a loss rate is: k terminations of which affected
 // lost something, and n requests of which lost were lost, at 95%.
-func BoundsOf(k, affected, n, lost int) *spec.Bounds {
-	return &spec.Bounds{
+func BoundsOf(k, affected, n, lost int) *Bounds {
+	return &Bounds{
 		Terminations: k, Affected: affected, PerTermination: upper(affected, k), PerTerminationAtLeast: lower(affected, k),
 		Requests: n, Lost: lost, PerRequest: upper(lost, n), PerRequestAtLeast: lower(lost, n),
 	}
