@@ -289,10 +289,13 @@ const (
 	// that (Name; none where the call has no pod). Attrs: command (ADD...), others (true: the pod is in no mesh), version (the list's), took (a Go
 	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
 	// again (true) where it came with neither namespace nor result, noted (before and behind it: what the pod
-	// had, CNINoted), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
+	// had, CNINoted), held (behind it: the sockets in the pod's network, as CNIDel has it; none where nobody looked), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
 	// result (its version). Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
 	// Of STATUS: writable (false), where the plugin can't write its folder.
 	CNICall EventKind = "cni.call"
+	// PodAsked: from within a pod that the stage made for CNICall (Name) an instance was asked something, on a connection of its
+	// own. Attrs: proxy, as CNICall has it, took (until it had an answer, a Go duration), error where it had none.
+	PodAsked EventKind = "pod.asked"
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -85,9 +84,9 @@ func (g *ground) takeOut(ctx context.Context, pod deploy.Instance) error {
 	err := disrupt.Await(ctx, leftWithin+g.scenario.Topology.Deadline, pod.Name+" to leave the mesh", func(ctx context.Context) (bool, string, error) {
 		now, err := g.carried(ctx, pod)
 		if err == nil {
-			left["held"] = wordsOf(now)
+			left["held"] = appsockets.Words(now)
 		}
-		return err == nil && len(now) == 0, wordsOf(now), err
+		return err == nil && len(now) == 0, appsockets.Words(now), err
 	})
 	// What stays is the proxy's to answer for, and the recording is sound.
 	if err != nil && !disrupt.NotWithin(err) {
@@ -106,7 +105,7 @@ func (g *ground) takeOut(ctx context.Context, pod deploy.Instance) error {
 	err = disrupt.Await(ctx, joinedWithin, pod.Name+" to be back in the mesh", func(ctx context.Context) (bool, string, error) {
 		held, err := g.carried(ctx, pod)
 		listens := slices.ContainsFunc(held, func(s appsockets.Socket) bool { return s.Listening && s.Local.Port() == redirect.TunnelPort })
-		return listens, wordsOf(held), err
+		return listens, appsockets.Words(held), err
 	})
 	if err != nil && !disrupt.NotWithin(err) {
 		return err
@@ -163,14 +162,4 @@ func (g *ground) carried(ctx context.Context, pod deploy.Instance) ([]appsockets
 		}
 	}
 	return out, nil
-}
-
-// wordsOf are sockets, one word each.
-func wordsOf(sockets []appsockets.Socket) string {
-	words := make([]string, len(sockets))
-	for i, s := range sockets {
-		words[i] = s.Word()
-	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
 }

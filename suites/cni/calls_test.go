@@ -237,3 +237,67 @@ func TestDelIsPromptMeanwhile(t *testing.T) {
 		{Name: "none hung", Build: build(true, 0), Want: spec.Inconclusive},
 	})
 }
+
+// handoff has a node's proxy be told to go at 12 s, and some calls before and behind that.
+func handoff(before, behind []map[string]string, more ...timeline.Event) func(scene.Scene) {
+	return func(s scene.Scene) {
+		s.Event(12*time.Second, timeline.NodeProxy, "proxy", map[string]string{"is": timeline.NodeProxyTold})
+		for n, attrs := range before {
+			s.Event(11*time.Second, timeline.CNICall, "early-"+string(rune('a'+n)), attrs)
+		}
+		for n, attrs := range behind {
+			s.Event(13*time.Second, timeline.CNICall, "late-"+string(rune('a'+n)), attrs)
+		}
+		for _, e := range more {
+			s.Event(14*time.Second, e.Kind, e.Name, e.Attrs)
+		}
+	}
+}
+
+func TestNothingHeldMeanwhile(t *testing.T) {
+	one := is("command=DEL  noted=true  left=false  proxy=replaced  held=")
+	some := func(last ...string) []map[string]string { return []map[string]string{one, one, with(one, last...)} }
+	unseen := maps.Clone(one)
+	delete(unseen, "held")
+	judged(t, NothingHeldMeanwhile(), []scene.Row{
+		{Name: "nothing is left", Build: handoff(some(), some()), Want: spec.Pass},
+		{Name: "a listener is left", Build: handoff(some("held=listening@10.0.0.1:15008"), some()), Want: spec.Fail},
+		{Name: "something is left behind the word to the old one", Build: handoff(some(), some("held=10.0.0.1:15008>10.0.0.2:4000")), Want: spec.Fail},
+		{Name: "nobody looked", Build: handoff(some(), []map[string]string{one, one, one, unseen}), Want: spec.Inconclusive},
+		{Name: "none ended before that", Build: handoff(nil, some()), Want: spec.Inconclusive},
+		{Name: "none ended behind it", Build: handoff(some(), nil), Want: spec.Inconclusive},
+	})
+}
+
+func TestServedFromBegin(t *testing.T) {
+	add := is("command=ADD  proxy=replaced")
+	adds := func(last ...string) []map[string]string { return []map[string]string{add, with(add, last...)} }
+	asked := func(proxy string, last ...string) timeline.Event {
+		return timeline.Event{Kind: timeline.PodAsked, Name: "a", Attrs: with(map[string]string{"took": "5ms", "proxy": proxy}, last...)}
+	}
+	both := func(last ...timeline.Event) []timeline.Event {
+		return append([]timeline.Event{
+			asked(timeline.CNIReplaced), asked(timeline.CNIReplaced), asked(timeline.CNIUp), asked(timeline.CNIUp),
+		}, last...)
+	}
+	judged(t, ServedFromBegin(), []scene.Row{
+		{Name: "all are answered", Build: handoff(adds(), adds(), both()...), Want: spec.Pass},
+		{Name: "one is not while the old proxy is there", Build: handoff(adds(), adds(), both(asked(timeline.CNIReplaced, "error=refused"))...), Want: spec.Fail},
+		{Name: "one is not when it has gone", Build: handoff(adds(), adds(), both(asked(timeline.CNIUp, "error=refused"))...), Want: spec.Fail},
+		{Name: "one that nobody measured", Build: handoff(adds(), adds(), both(asked(timeline.CNIUp, "took="))...), Want: spec.Inconclusive},
+		{Name: "nobody asked when it had gone", Build: handoff(adds(), adds(), both()[:2]...), Want: spec.Inconclusive},
+		{Name: "nobody asked before", Build: handoff(adds(), adds(), both()[2:]...), Want: spec.Inconclusive},
+	})
+}
+
+func TestAddIsPromptMeanwhile(t *testing.T) {
+	add := is("command=ADD  proxy=replaced")
+	adds := func(last ...string) []map[string]string { return []map[string]string{add, with(add, last...)} }
+	judged(t, AddIsPromptMeanwhile(), []scene.Row{
+		{Name: "all begin at once", Build: handoff(adds(), adds()), Want: spec.Pass},
+		{Name: "one takes its time", Build: handoff(adds(), adds("took=2.1s")), Want: spec.Fail},
+		{Name: "one fails", Build: handoff(adds("error=no"), adds()), Want: spec.Fail},
+		{Name: "none began before the word to the old one", Build: handoff(nil, adds()), Want: spec.Inconclusive},
+		{Name: "none began behind it", Build: handoff(adds(), nil), Want: spec.Inconclusive},
+	})
+}

@@ -23,11 +23,11 @@ var _ = behaviour.Register(called(behaviour.Behaviour{
 	}},
 
 	Why:    "An update of the mesh replaces every node's proxy while pods come and go, a rolling update of apps among them. There are two proxies then, and one of them goes. Who waits for the word of one that goes, or has gone, holds each pod that ends just then up to his own bound.",
-	Causes: "The agent waits for the acknowledgement of each proxy that was told, and does not see that one has closed its connection. The old proxy no more reads what its agent says once it is told to go, and keeps the connection open until it has drained. The agent holds a lock over that wait, without which no proxy comes or goes: of the end of the one that it waits for it does not hear.",
-	Fix:    "Have a proxy acknowledge removals until its own end. In the agent, take a connection that closes for an acknowledgement: who has gone holds nothing. Hold no lock over the wait that the end of a connection takes.",
+	Causes: "The agent waits for the acknowledgement of each proxy that was told, and does not see that one has closed its connection. The old proxy no more reads what its agent says once it is told to go, and keeps the connection open until it has drained. The agent holds a lock over that wait, without which no proxy comes or goes: of the end of the one that it waits for it does not hear. Or it tells the newest proxy alone, and the other one goes on with a pod that is gone.",
+	Fix:    "Tell all proxies that there are of a pod's end. Have a proxy acknowledge removals until its own end. In the agent, take a connection that closes for an acknowledgement: who has gone holds nothing. Hold no lock over the wait that the end of a connection takes.",
 
-	Checks:   []assertions.Check{DelIsPromptMeanwhile()},
-	BrokenBy: []spec.Fault{nodeproxy.DeafOnceTold, nodeagent.HoldsLockAtRemoval},
+	Checks:   []assertions.Check{DelIsPromptMeanwhile(), NothingHeldMeanwhile()},
+	BrokenBy: []spec.Fault{nodeproxy.DeafOnceTold, nodeagent.HoldsLockAtRemoval, nodeagent.EndsAtNewest},
 }))
 
 // prompt is less than anybody waits for an acknowledgement that does not come, and several times what one
@@ -45,12 +45,7 @@ func DelIsPromptMeanwhile() assertions.Check {
 		Floors:   []assertions.Floor{before, behind, hung},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			told := map[string]time.Duration{}
-			for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
-				if _, is := told[e.Node]; !is && e.Attrs["is"] == timeline.NodeProxyTold {
-					told[e.Node] = e.At
-				}
-			}
+			told := toldToGo(c)
 			all := callsOf(c, &tally, "DEL", func(k call) bool { return k.proxy == timeline.CNIReplaced })
 			early, late, unheard := 0, 0, 0
 			var slowest time.Duration
@@ -83,4 +78,53 @@ func DelIsPromptMeanwhile() assertions.Check {
 				fmt.Sprintf("%d of %s failed, or took longer than %s", tally.Culprits(), assertions.Plural(len(all), "DEL", "DELs"), prompt))
 		},
 	}
+}
+
+// NothingHeldMeanwhile judges what is left in the networks of pods that were ended in that time: neither proxy has a socket there.
+func NothingHeldMeanwhile() assertions.Check {
+	before := assertions.Floor{Name: "networks that were looked into of pods ended before the old proxy was told to go", N: 1, Reason: "as in the other check"}
+	behind := assertions.Floor{Name: "networks that were looked into of pods ended behind that", N: 3, Reason: "as in the other check"}
+	return assertions.Check{
+		Name:     "sockets in the networks of pods that are ended while the proxy is being replaced",
+		Expected: "neither the old proxy nor its successor has one when DEL is done",
+		Floors:   []assertions.Floor{before, behind},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			told := toldToGo(c)
+			all := callsOf(c, &tally, "DEL", func(k call) bool { return k.proxy == timeline.CNIReplaced && k.noted() && k.failed == "" })
+			early, late := 0, 0
+			for _, k := range all {
+				held, looked := k.Attrs["held"]
+				at, was := told[k.Node]
+				switch {
+				case !looked:
+					tally.Doubt("%v: nobody looked into its network", k)
+				case !was:
+				case k.At-k.took < at:
+					early++
+				default:
+					late++
+				}
+				if held != "" {
+					tally.Against(k.At, k.Name, "", "behind %v somebody holds %s", k, held)
+				}
+			}
+			tally.Count(before, early)
+			tally.Count(behind, late)
+			return tally.Conclude(
+				fmt.Sprintf("nothing was left in the networks of %s", assertions.Plural(len(all), "pod", "pods")),
+				fmt.Sprintf("something was left in the networks of %d of %s", tally.Culprits(), assertions.Plural(len(all), "pod", "pods")))
+		},
+	}
+}
+
+// toldToGo is when each node's proxy was first told to go, by the node.
+func toldToGo(c assertions.Case) map[string]time.Duration {
+	told := map[string]time.Duration{}
+	for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
+		if _, is := told[e.Node]; !is && e.Attrs["is"] == timeline.NodeProxyTold {
+			told[e.Node] = e.At
+		}
+	}
+	return told
 }

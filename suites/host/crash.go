@@ -158,10 +158,6 @@ func (m *meshed) holds(ctx context.Context, n *nodeSide, of *host.Instance, spac
 	if err != nil {
 		return err
 	}
-	var words []string
-	for _, s := range held {
-		words = append(words, s.Word())
-	}
 	keeps, err := n.keeps(space)
 	if err != nil {
 		return err
@@ -171,7 +167,7 @@ func (m *meshed) holds(ctx context.Context, n *nodeSide, of *host.Instance, spac
 		return err
 	}
 	m.sink.Event(timeline.Event{Source: node, Kind: timeline.NodeHolds, Subject: of.UID(), Name: of.Name(), Node: n.name, Attrs: map[string]string{
-		"held": strings.Join(words, " "), "keeps": strings.Join(keeps, " "), "named": strconv.FormatBool(slices.Contains(named, of.UID())),
+		"held": appsockets.Words(held), "keeps": strings.Join(keeps, " "), "named": strconv.FormatBool(slices.Contains(named, of.UID())),
 	}})
 	return nil
 }
@@ -326,7 +322,7 @@ func (a toldAdd) tell(p *bench.Pod, begun time.Duration, failed error) {
 	}
 	held, err := meshHeld(p)
 	if err == nil {
-		e.Attrs["held"] = strings.Join(held, " ")
+		e.Attrs["held"] = appsockets.Words(held)
 	}
 	var rules redirect.State
 	space, unseen := os.Open(p.Namespace())

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/bench/chain"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
@@ -36,6 +37,7 @@ const runtimeNode = "host-runtime"
 const (
 	callsEach     = 5  // pods of each state of agent and proxy
 	callsReplaced = 10 // pods that are ended while the proxy is replaced
+	callsAdded    = 4  // pods that begin while the proxy is replaced, half of them before the old one is told to go
 	callsHung     = 2  // pods that are ended while the proxy hangs that was told to go
 	callsOthers   = 2  // pods that are in no mesh, of each state
 	callsAgain    = 3  // pods of which DEL is called three times
@@ -204,6 +206,9 @@ func (r *runtimeCalls) del(ctx context.Context, p *calledPod, again bool, attrs 
 		}
 		err := call()
 		attrs["left"] = strconv.FormatBool(r.noted(p))
+		if held, looked := p.net.Held(); looked == nil && !again {
+			attrs["held"] = appsockets.Words(held)
+		}
 		return err
 	})
 }
@@ -335,7 +340,8 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 		return errors.New("not all pods could be made")
 	}
 	r.addAll(ctx, all)
-	var others [][]*calledPod // of each state but the first
+	added := pods("added", callsAdded) // which begin later
+	var others [][]*calledPod          // of each state but the first
 	for nth := range 4 {
 		some, err := r.openOthers("others-" + strconv.Itoa(nth+1))
 		if err != nil {
@@ -347,7 +353,7 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 	if err := r.unwritable(ctx); err != nil {
 		return err
 	}
-	if err := r.whileReplaced(ctx, replaced, hung, stopped[0]); err != nil {
+	if err := r.whileReplaced(ctx, replaced, hung, added, stopped[0]); err != nil {
 		return err
 	}
 	proxy := r.node.last()
@@ -401,8 +407,9 @@ func (r *runtimeCalls) unwritable(ctx context.Context) error {
 }
 
 // whileReplaced ends one pod after the other from the start of a proxy's successor on. The proxy is not gone
-// before the last of them has ended: it carries a connection. More end when it hangs.
-func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung []*calledPod, from *calledPod) error {
+// before the last of them has ended: it carries a connection. More end when it hangs. Others begin meanwhile, and ask
+// an instance something, then and when the proxy has gone.
+func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung, added []*calledPod, from *calledPod) error {
 	carried, err := r.converse(ctx, from)
 	if err != nil {
 		return err
@@ -427,7 +434,12 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung []*calledPo
 	})
 	err = r.startProxy(ctx, r.node)
 	if err == nil {
+		r.addAll(ctx, added[:len(added)/2])
 		err = r.endProxy(r.node, old, nil)
+	}
+	if err == nil {
+		r.addAll(ctx, added[len(added)/2:])
+		r.askAll(ctx, added)
 	}
 	all.Wait()
 	if err == nil {
@@ -439,7 +451,38 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung []*calledPo
 	if err := carried.Close(); err != nil {
 		return err
 	}
-	return old.running.Await(ctx)
+	if err := old.running.Await(ctx); err != nil {
+		return err
+	}
+	r.proxy = timeline.CNIUp
+	r.askAll(ctx, added)
+	r.delAll(ctx, added)
+	return nil
+}
+
+// askAll asks an instance something from within each of some pods.
+func (r *runtimeCalls) askAll(ctx context.Context, pods []*calledPod) {
+	var all sync.WaitGroup
+	for _, p := range pods {
+		all.Go(func() {
+			e := timeline.Event{
+				Source: "runner", Kind: timeline.PodAsked, Subject: string(p.pod.UID), Name: p.pod.Name, Node: r.node.name,
+				Attrs: map[string]string{"proxy": r.proxy},
+			}
+			begun := timeline.Monotonic()
+			c, err := r.converse(ctx, p)
+			if err == nil {
+				err = c.Close()
+			}
+			e.At = timeline.Monotonic()
+			e.Attrs["took"] = (e.At - begun).String()
+			if err != nil {
+				e.Attrs["error"] = err.Error()
+			}
+			r.sink.Event(e)
+		})
+	}
+	all.Wait()
 }
 
 // whileHung ends pods while a proxy that was told to go does nothing any more. It is killed then, as at the end of a

@@ -6,12 +6,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/appsockets"
 	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
@@ -81,7 +82,7 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 	if err != nil {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshLeft, Attrs: map[string]string{"held": strings.Join(held, " ")}})
+	is(timeline.Event{Kind: timeline.MeshLeft, Attrs: map[string]string{"held": appsockets.Words(held)}})
 	if err := disrupt.Pause(ctx, stays); err != nil {
 		return err
 	}
@@ -130,13 +131,7 @@ func looking(ctx context.Context, within time.Duration, what string, look func()
 }
 
 // meshHeld are the sockets in a pod's network that are a proxy's.
-func meshHeld(p *bench.Pod) ([]string, error) {
+func meshHeld(p *bench.Pod) ([]appsockets.Socket, error) {
 	all, err := p.Held()
-	var out []string
-	for _, s := range all {
-		if redirect.Carries(s.Local, s.Remote, p.Addrs()) {
-			out = append(out, s.Word())
-		}
-	}
-	return out, err
+	return slices.DeleteFunc(all, func(s appsockets.Socket) bool { return !redirect.Carries(s.Local, s.Remote, p.Addrs()) }), err
 }
