@@ -77,14 +77,15 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 
 # A run that left no report is not tried again; one that failed is no reason to stop: how often it does is the question.
 soak: ## run the suite TIMES times, and write what its reports say together
-	@dir=lastcall-report/soak-$$(date -u +%Y%m%d-%H%M%S); failed=; \
+	@[ $(TIMES) -ge 2 ] || { echo 'make soak: TIMES=$(TIMES): what is added up are two runs or more' >&2; exit 2; }; \
+	set -o pipefail; dir=lastcall-report/soak-$$(date -u +%Y%m%d-%H%M%S); failed=; \
 	for n in $$(seq -w $(TIMES)); do \
 		echo "make soak: run $$n of $(TIMES)" >&2; \
 		$(MAKE) --no-print-directory conformance ARGS='$(ARGS) --out '$$dir/$$n || failed=1; \
-		[ -n "$$(find $$dir/$$n -maxdepth 2 -name report.yaml 2>/dev/null)" ] || { echo "make soak: run $$n left no report in $$dir/$$n" >&2; exit 2; }; \
+		[ -n "$$(find $$dir/$$n -maxdepth 2 -name report.yaml 2>/dev/null)" ] || { echo "make soak: run $$n left no report in $$dir/$$n" >&2; failed=1; break; }; \
 	done; \
-	for report in $$(cd $$dir/$$n && find . -maxdepth 2 -name report.yaml | sort); do \
-		bin/lastcall report sum $$dir/*/$$(dirname $$report) | tee $$dir/sum-$$(basename $$(dirname $$report) | tr -d .).txt; \
+	for system in $$(cd $$dir 2>/dev/null && find . -mindepth 2 -maxdepth 3 -name report.yaml -printf '%P\n' | sed 's,^[^/]*/,,; s,/*report.yaml$$,,; s,^$$,.,' | sort -u); do \
+		bin/lastcall report sum $$dir/*/$$system/report.yaml | tee $$dir/sum$$([ $$system = . ] || echo -$$system).txt || failed=1; \
 	done; [ -z "$$failed" ]
 
 # -short: what makes a cluster or measures for a minute is left to .ci/run.

@@ -537,6 +537,13 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 	} else {
 		first.selected = carried // the kept recordings' stage can't say what it lacks
 	}
+	speed, err := behaviour.Speed(ctx)
+	switch {
+	case err != nil:
+		first.cfg.Say("how fast this machine is was not measured, and is taken for what recordings are priced by: %v", err)
+	case speed < 1:
+		first.cfg.Say("a core of this machine does %.2f of what recordings are priced by: fewer of them run side by side", speed)
+	}
 	out := make([]*behaviour.Recorder, 0, len(all))
 	for i, s := range all {
 		on := stage
@@ -545,7 +552,7 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 		}
 		var r *behaviour.Recorder
 		if err == nil {
-			r, err = plan(s, on, cache)
+			r, err = plan(s, on, cache, speed)
 		}
 		if err != nil && len(all) > 1 {
 			err = fmt.Errorf("system %s: %w", s.cfg.System.Name(), err)
@@ -565,9 +572,9 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 }
 
 // plan makes a subject's recorder, on a stage.
-func plan(s subject, on behaviour.Stage, cache behaviour.Cache) (*behaviour.Recorder, error) {
+func plan(s subject, on behaviour.Stage, cache behaviour.Cache, speed float64) (*behaviour.Recorder, error) {
 	r, err := behaviour.NewRecorder(behaviour.Config{
-		Stage: on, Dir: s.cfg.Out, Selected: s.selected, Elsewhere: s.cfg.elsewhere, How: s.how(), Cache: cache, Price: price(s.cfg.Stage),
+		Stage: on, Dir: s.cfg.Out, Selected: s.selected, Elsewhere: s.cfg.elsewhere, How: s.how(), Cache: cache, Price: price(s.cfg.Stage, speed),
 		Here: s.cfg.Stage != StageCluster, WaitIdle: s.cfg.WaitIdle,
 		Claims: s.cfg.Stage == StageHost || s.cfg.System != nil,
 		Report: skeleton(s.cfg, s.fault), Progress: s.cfg.Progress,
@@ -594,12 +601,14 @@ func viewed(stage behaviour.Stage, cfg Config) (behaviour.Stage, error) {
 	return v.View(cfg)
 }
 
-// price is what recording takes on a stage.
-func price(stage string) behaviour.Price {
+// price is what recording takes on a stage, on a machine of a speed.
+func price(stage string, speed float64) behaviour.Price {
+	of := behaviour.OnCluster
 	if stage == StageHost {
-		return behaviour.OnHost
+		of = behaviour.OnHost
 	}
-	return behaviour.OnCluster
+	of.Speed = speed
+	return of
 }
 
 // chosen are the behaviours whose specs Ginkgo would run.

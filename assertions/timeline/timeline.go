@@ -294,7 +294,8 @@ const (
 	// Of STATUS: writable (false), where the plugin can't write its folder.
 	CNICall EventKind = "cni.call"
 	// PodAsked: from within a pod that the stage made for CNICall (Name) an instance was asked something, on a connection of its
-	// own. Attrs: proxy, as CNICall has it, took (until it had an answer, a Go duration), error where it had none.
+	// own. Attrs: proxy, as CNICall has it, took (until it had an answer, a Go duration), error where it had none,
+	// held: the sockets of its node's proxies in its network, as CNIDel has them; none where nobody looked.
 	PodAsked EventKind = "pod.asked"
 	// NetGone: the witness saw the pod's interface go (T_net).
 	NetGone EventKind = "net.gone"

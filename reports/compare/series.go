@@ -49,9 +49,10 @@ type Repeated struct {
 	// Passed is in how many of Judged reports it passed; where it was skipped, or is not there, it was not judged.
 	Passed int `json:"passed"`
 	Judged int `json:"judged"`
-	// Lost are the losses of each check that bounds them, over all reports.
+	// Lost are the losses of each check that bounds them, over all reports in which it passed or failed: what was
+	// Inconclusive bounds nothing.
 	Lost []Summed `json:"lost,omitempty"`
-	// Evidence is that of all reports, each count of each check once.
+	// Evidence is that of the same reports, each count once of each, where several checks have it.
 	Evidence []spec.Count `json:"evidence,omitempty"`
 	// Otherwise is what was said where it did not pass.
 	Otherwise []Otherwise `json:"otherwise,omitempty"`
@@ -82,9 +83,14 @@ func SeriesOf(in []Input) (*Series, error) {
 		Implementation: implementation(first), Stage: first.Stage, Fault: first.Settings.Fault, Verdict: spec.Skipped,
 	}
 	var bad []error
-	for _, i := range in {
+	for n, i := range in {
 		r := i.Report
+		same := func(o Input) bool {
+			return o.Report.Metadata.Name == r.Metadata.Name && o.Report.Metadata.Date.Equal(r.Metadata.Date)
+		}
 		switch is := implementation(r); {
+		case slices.IndexFunc(in, same) < n:
+			bad = append(bad, fmt.Errorf("%s and %s are the same report", in[slices.IndexFunc(in, same)].From, i.From))
 		case r.Matrix != nil:
 			bad = append(bad, fmt.Errorf("%s: a kill matrix tests the suite, and is no run of a system", i.From))
 		case is != s.Implementation || r.Settings.System != first.Settings.System:
@@ -151,7 +157,10 @@ func (s *Series) add(nth int, b *v1alpha1.Behaviour) {
 	} else {
 		row.Otherwise = append(row.Otherwise, Otherwise{Report: nth, Verdict: b.Verdict, Seen: b.Line()})
 	}
-	counted := map[spec.Count]bool{} // in this report: several checks may count the same
+	if b.Verdict != spec.Pass && b.Verdict != spec.Fail {
+		return
+	}
+	counted := map[spec.Count]bool{} // in this report, by what it is a count of
 	for _, f := range b.Findings {
 		if n := f.Bounds; n != nil {
 			sum := position(&row.Lost,
@@ -165,10 +174,11 @@ func (s *Series) add(nth int, b *v1alpha1.Behaviour) {
 			if e.At != "" {
 				e.Name, e.At = e.Name+", at each", ""
 			}
-			if counted[e] {
+			what := spec.Count{Of: e.Of, Name: e.Name}
+			if counted[what] {
 				continue
 			}
-			counted[e] = true
+			counted[what] = true
 			sum := position(&row.Evidence,
 				func(x *spec.Count) bool { return x.Of == e.Of && x.Name == e.Name },
 				func() spec.Count { return spec.Count{Of: e.Of, Name: e.Name} })
@@ -211,7 +221,7 @@ func (b Repeated) share() string { return fmt.Sprintf("%d/%d", b.Passed, b.Judge
 
 // losses are how sure the whole series makes of what was lost, or was not.
 func (s *Series) losses() section {
-	out := section{title: "Losses, of all runs together", table: table{head: []string{"behaviour", "lost"}, numbers: 2}}
+	out := section{title: "Losses, of all runs together in which it was decided", table: table{head: []string{"behaviour", "lost"}, numbers: 2}}
 	for _, b := range s.Behaviours {
 		for _, l := range b.Lost {
 			out.table.rows = append(out.table.rows, []string{b.Name + "\n  " + cut(l.Check, 48), text.Bounds(l.Bounds)})
@@ -230,7 +240,7 @@ func (s *Series) evidence() section {
 		}
 		out.table.rows = append(out.table.rows, []string{string(b.Level), b.Name, b.share(), strings.Join(seen, "; ")})
 	}
-	out.notes = []string{"passed: in so many of the runs that judged it, and did not skip it; evidence: each count of its checks, added up; \"at each\": the fewest that a target had, added up."}
+	out.notes = []string{"passed: in so many of the runs that judged it, and did not skip it; evidence: each count of its checks, added up over the runs in which it passed or failed; \"at each\": the fewest that a target had, added up."}
 	return out
 }
 
@@ -245,7 +255,7 @@ func (s *Series) conclusion() string {
 	case all == 0:
 		return out + ": no report judged any behaviour."
 	case s.steady() == all:
-		return fmt.Sprintf("%s: %s passed each time it was judged.", out, plural(all, "behaviour", "behaviours"))
+		return fmt.Sprintf("%s: %s passed each time.", out, plural(all, "behaviour", "behaviours"))
 	default:
 		return fmt.Sprintf("%s: %d of %s passed each time; the worst verdict of a run is %s.", out, s.steady(), plural(all, "behaviour", "behaviours"), s.Verdict)
 	}

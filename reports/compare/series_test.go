@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/reports/compare"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestSeriesGolden(t *testing.T) {
-	lost := []compare.Input{run(t), run(t, loses(7, 2)), run(t, judge("pod.inflight-completes", spec.Inconclusive, "only 3 requests were in flight at D")), run(t)}
+	lost := series(run(t), run(t, loses(7, 2)), run(t, judge("pod.inflight-completes", spec.Inconclusive, "only 3 requests were in flight at D")), run(t))
 	for file, tc := range map[string]struct {
 		in    []compare.Input
 		write func(io.Writer, *compare.Series) error
@@ -44,7 +45,7 @@ func TestSeriesAddsUp(t *testing.T) {
 	const runs = 3
 	var in []compare.Input
 	for range runs {
-		in = append(in, one)
+		in = append(in, later(one, len(in)))
 	}
 	s, err := compare.SeriesOf(in)
 	if err != nil {
@@ -77,8 +78,16 @@ func TestSeriesAddsUp(t *testing.T) {
 			}
 		}
 		for _, e := range is.Evidence {
-			if e.N%runs != 0 || e.N == 0 && e.Floor > 0 {
-				t.Errorf("%s: %d %s are not so many times what one run has", is.Name, e.N, e.Name)
+			once := spec.Count{}
+			for _, f := range was.Findings {
+				for _, o := range f.Evidence {
+					if strings.TrimSuffix(e.Name, ", at each") == o.Name && e.Of == o.Of && once.Name == "" {
+						once = o
+					}
+				}
+			}
+			if e.N != runs*once.N || e.Floor != runs*once.Floor {
+				t.Errorf("%s: %+v is not so many times %+v", is.Name, e, once)
 			}
 		}
 	}
@@ -88,6 +97,22 @@ func TestSeriesAddsUp(t *testing.T) {
 	if bounded == 0 {
 		t.Error("no behaviour of the run bounds a loss")
 	}
+}
+
+// later is a report of a run that began so many hours later.
+func later(in compare.Input, hours int) compare.Input {
+	r := *in.Report
+	r.Metadata.Date = r.Metadata.Date.Add(time.Duration(hours) * time.Hour)
+	in.Report = &r
+	return in
+}
+
+// series are reports of runs one after the other.
+func series(in ...compare.Input) []compare.Input {
+	for n := range in {
+		in[n] = later(in[n], n)
+	}
+	return in
 }
 
 func judgedBy(t *testing.T, r *v1alpha1.ConformanceReport, name string) *v1alpha1.Behaviour {
@@ -103,9 +128,7 @@ func judgedBy(t *testing.T, r *v1alpha1.ConformanceReport, name string) *v1alpha
 
 // One run of ten that failed decides, and the one that was skipped was not judged.
 func TestSeriesIsTheWorst(t *testing.T) {
-	s, err := compare.SeriesOf([]compare.Input{
-		run(t), run(t, loses(1, 1)), run(t, judge("pod.inflight-completes", spec.Skipped, "not here")),
-	})
+	s, err := compare.SeriesOf(series(run(t), run(t, loses(1, 1)), run(t, judge("pod.inflight-completes", spec.Skipped, "not here"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +154,39 @@ func TestSeriesRefuses(t *testing.T) {
 		"was run with fault no-goaway":   {well, run(t, func(r *v1alpha1.ConformanceReport) { r.Settings.Fault = "no-goaway" })},
 		"a kill matrix tests the suite":  {well, run(t, func(r *v1alpha1.ConformanceReport) { r.Matrix = &v1alpha1.Matrix{} })},
 	} {
-		if _, err := compare.SeriesOf(in); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compare.SeriesOf(series(in...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, not %q", err, want)
+		}
+	}
+}
+
+// A report that is named twice would bound losses twice as well.
+func TestSeriesRefusesTheSameTwice(t *testing.T) {
+	well := run(t)
+	if _, err := compare.SeriesOf([]compare.Input{well, later(well, 1), well}); err == nil || !strings.Contains(err.Error(), "are the same report") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What was Inconclusive bounds nothing.
+func TestSeriesOfWhatWasDecided(t *testing.T) {
+	doubtful := run(t, func(r *v1alpha1.ConformanceReport) {
+		for i := range r.Behaviours {
+			r.Behaviours[i].Verdict = spec.Inconclusive
+		}
+	})
+	one := run(t)
+	s, err := compare.SeriesOf(series(one, doubtful))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, is := range s.Behaviours {
+		for _, l := range is.Lost {
+			for _, f := range judgedBy(t, one.Report, is.Name).Findings {
+				if f.Check == l.Check && l.Bounds.Requests != f.Bounds.Requests {
+					t.Errorf("%s: %+v counts a run that was Inconclusive", is.Name, *l.Bounds)
+				}
+			}
 		}
 	}
 }

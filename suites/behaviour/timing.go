@@ -36,6 +36,8 @@ type Price struct {
 	// Apart is how long after one instance the next one is ended at most; 0: as long as
 	// that takes.
 	Apart time.Duration
+	// Speed is how much a core does of what one of the machine does that the prices are of (Speed); 0: all of it.
+	Speed float64
 	// Standing is what the stage and the runner take by themselves, in cores.
 	Standing float64
 	// Share is how much of the machine the scenarios that run side by side may take
@@ -73,7 +75,15 @@ func (p Price) weigh(s Scenario) float64 {
 
 // cores is how much of the machine the scenarios that run side by side may take
 // together: with more, one's pods that went up were felt by another's clients.
-func (p Price) cores() float64 { return float64(runtime.NumCPU())*p.Share - p.Standing }
+// They are cores as the prices have them: a slow one is less.
+func (p Price) cores() float64 {
+	all := float64(runtime.NumCPU()) * p.Share
+	return max(min(all-p.Standing, leastCores), all*cmp.Or(p.Speed, 1)-p.Standing)
+}
+
+// leastCores is what a plan is made for however slow the machine is: about what one core has on a cluster. Each
+// recording has a part that is not its load.
+const leastCores = 0.4
 
 // takes is how much of the machine a scenario takes while it goes up, and when
 // it stands, in cores.

@@ -70,11 +70,11 @@ func AddIsPromptMeanwhile() assertions.Check {
 
 // ServedFromBegin judges connections out of pods that began in that time, while the old proxy is there and when it has gone.
 func ServedFromBegin() assertions.Check {
-	with := assertions.Floor{Name: "connections out of such pods while the old proxy was there", N: 2, Reason: "each of four pods has one"}
-	without := assertions.Floor{Name: "connections out of them when it had gone", N: 2, Reason: "each of four pods has one"}
+	with := assertions.Floor{Name: "connections out of pods that began meanwhile, while the old proxy was there", N: 2, Reason: "each of four pods has one"}
+	without := assertions.Floor{Name: "connections out of pods that began meanwhile, when the old proxy had gone", N: 2, Reason: "each of four pods has one"}
 	return assertions.Check{
 		Name:     "connections out of pods that begin while the proxy is being replaced",
-		Expected: "each is answered, while the old proxy is there and when it has gone",
+		Expected: "each is answered through a proxy, while the old one is there and when it has gone",
 		Floors:   []assertions.Floor{with, without},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
@@ -93,8 +93,14 @@ func ServedFromBegin() assertions.Check {
 				} else {
 					meanwhile++
 				}
-				if why := e.Attrs["error"]; why != "" {
+				held, looked := e.Attrs["held"]
+				switch why := e.Attrs["error"]; {
+				case why != "":
 					tally.Against(e.At, e.Name, "", "%s: %s", when, why)
+				case !looked:
+					tally.Doubt("a connection out of %s: nobody looked for a proxy in its network", e.Name)
+				case held == "":
+					tally.Against(e.At, e.Name, "", "%s: no proxy has a socket in the network of %s, whose connection was answered past it", when, e.Name)
 				}
 			}
 			tally.Count(with, meanwhile)

@@ -273,8 +273,10 @@ func TestServedFromBegin(t *testing.T) {
 	add := is("command=ADD  proxy=replaced")
 	adds := func(last ...string) []map[string]string { return []map[string]string{add, with(add, last...)} }
 	asked := func(proxy string, last ...string) timeline.Event {
-		return timeline.Event{Kind: timeline.PodAsked, Name: "a", Attrs: with(map[string]string{"took": "5ms", "proxy": proxy}, last...)}
+		return timeline.Event{Kind: timeline.PodAsked, Name: "a", Attrs: with(map[string]string{"took": "5ms", "proxy": proxy, "held": "listening@[::]:15001"}, last...)}
 	}
+	unseen := asked(timeline.CNIUp)
+	delete(unseen.Attrs, "held")
 	both := func(last ...timeline.Event) []timeline.Event {
 		return append([]timeline.Event{
 			asked(timeline.CNIReplaced), asked(timeline.CNIReplaced), asked(timeline.CNIUp), asked(timeline.CNIUp),
@@ -284,6 +286,8 @@ func TestServedFromBegin(t *testing.T) {
 		{Name: "all are answered", Build: handoff(adds(), adds(), both()...), Want: spec.Pass},
 		{Name: "one is not while the old proxy is there", Build: handoff(adds(), adds(), both(asked(timeline.CNIReplaced, "error=refused"))...), Want: spec.Fail},
 		{Name: "one is not when it has gone", Build: handoff(adds(), adds(), both(asked(timeline.CNIUp, "error=refused"))...), Want: spec.Fail},
+		{Name: "one goes past the mesh", Build: handoff(adds(), adds(), both(asked(timeline.CNIUp, "held="))...), Want: spec.Fail},
+		{Name: "one in whose network nobody looked", Build: handoff(adds(), adds(), both(unseen)...), Want: spec.Inconclusive},
 		{Name: "one that nobody measured", Build: handoff(adds(), adds(), both(asked(timeline.CNIUp, "took="))...), Want: spec.Inconclusive},
 		{Name: "nobody asked when it had gone", Build: handoff(adds(), adds(), both()[:2]...), Want: spec.Inconclusive},
 		{Name: "nobody asked before", Build: handoff(adds(), adds(), both()[2:]...), Want: spec.Inconclusive},

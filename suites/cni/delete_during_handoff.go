@@ -37,7 +37,7 @@ const prompt = 2 * time.Second
 // DelIsPromptMeanwhile judges the DELs of pods from the start of a proxy's successor on, until the proxy is gone.
 func DelIsPromptMeanwhile() assertions.Check {
 	before := assertions.Floor{Name: "pods that the plugin knew, and that were ended before the old proxy was told to go", N: 1, Reason: "one is ended each 300 ms from the successor's start on"}
-	behind := assertions.Floor{Name: "pods that the plugin knew, and that were ended behind that, before the old proxy was gone", N: 3, Reason: "one is ended each 300 ms, and the old proxy accepts for seconds"}
+	behind := assertions.Floor{Name: "pods that the plugin knew, and that were ended behind that, before the old proxy was gone", N: 3, Reason: "five are ended 300 ms apart, and a connection keeps the old proxy"}
 	hung := assertions.Floor{Name: "pods that the plugin knew, and that were ended while the old proxy hung, which was killed then", N: 2, Reason: "two are ended side by side"}
 	return assertions.Check{
 		Name:     "calls of DEL while the proxy is being replaced",
@@ -82,8 +82,8 @@ func DelIsPromptMeanwhile() assertions.Check {
 
 // NothingHeldMeanwhile judges what is left in the networks of pods that were ended in that time: neither proxy has a socket there.
 func NothingHeldMeanwhile() assertions.Check {
-	before := assertions.Floor{Name: "networks that were looked into of pods ended before the old proxy was told to go", N: 1, Reason: "as in the other check"}
-	behind := assertions.Floor{Name: "networks that were looked into of pods ended behind that", N: 3, Reason: "as in the other check"}
+	before := assertions.Floor{Name: "networks that were looked into of pods ended before the old proxy was told to go", N: 1, Reason: "two are ended between the successor's first service and that"}
+	behind := assertions.Floor{Name: "networks that were looked into of pods ended behind that", N: 3, Reason: "five are ended 300 ms apart, and two when the old one hangs"}
 	return assertions.Check{
 		Name:     "sockets in the networks of pods that are ended while the proxy is being replaced",
 		Expected: "neither the old proxy nor its successor has one when DEL is done",
@@ -106,7 +106,7 @@ func NothingHeldMeanwhile() assertions.Check {
 					late++
 				}
 				if held != "" {
-					tally.Against(k.At, k.Name, "", "behind %v somebody holds %s", k, held)
+					tally.Against(k.At, k.Name, "", "after %v, in the network of %s: %s", k, k.Name, held)
 				}
 			}
 			tally.Count(before, early)

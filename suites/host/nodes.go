@@ -69,6 +69,16 @@ type nodeProxy struct {
 	told chan struct{}
 }
 
+// gone says whether its process has ended.
+func (p *nodeProxy) gone() bool {
+	select {
+	case <-p.running.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // agents is the folder of the socket at which a plugin asks its agent. Behind it the recording's name stands a second time in that
 // socket's path, of which there may be 107 bytes.
 const agents = "a"

@@ -37,6 +37,8 @@ const runtimeNode = "host-runtime"
 const (
 	callsEach     = 5  // pods of each state of agent and proxy
 	callsReplaced = 10 // pods that are ended while the proxy is replaced
+	callsBoth     = 2  // of these, while both proxies serve and the old one was not told to go
+	callsBefore   = 3  // of the others, before it is told to go
 	callsAdded    = 4  // pods that begin while the proxy is replaced, half of them before the old one is told to go
 	callsHung     = 2  // pods that are ended while the proxy hangs that was told to go
 	callsOthers   = 2  // pods that are in no mesh, of each state
@@ -340,8 +342,12 @@ func (r *runtimeCalls) states(ctx context.Context) error {
 		return errors.New("not all pods could be made")
 	}
 	r.addAll(ctx, all)
-	added := pods("added", callsAdded) // which begin later
-	var others [][]*calledPod          // of each state but the first
+	added, err := r.open(r.node.runtime, "added", callsAdded) // which begin later
+	if err != nil {
+		return err
+	}
+	all = append(all, added...)
+	var others [][]*calledPod // of each state but the first
 	for nth := range 4 {
 		some, err := r.openOthers("others-" + strconv.Itoa(nth+1))
 		if err != nil {
@@ -417,13 +423,20 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung, added []*c
 	defer carried.Close()
 	r.proxy = timeline.CNIReplaced
 	old := r.node.last()
+	over := make(chan struct{}) // closed when the old one won't be told to go
+	both, pods := pods[:callsBoth], pods[callsBoth:]
 	var all sync.WaitGroup
 	all.Go(func() {
-		for _, p := range pods {
-			select {
-			case <-old.running.Done():
+		for n, p := range pods {
+			if n == callsBefore {
+				select {
+				case <-old.told:
+				case <-over:
+					return
+				}
+			}
+			if old.gone() {
 				return // no more is replaced
-			default:
 			}
 			all.Go(func() { r.del(ctx, p, false, nil) })
 			all.Go(func() { r.status(ctx) })
@@ -435,10 +448,16 @@ func (r *runtimeCalls) whileReplaced(ctx context.Context, pods, hung, added []*c
 	err = r.startProxy(ctx, r.node)
 	if err == nil {
 		r.addAll(ctx, added[:len(added)/2])
+		r.delAll(ctx, both)
 		err = r.endProxy(r.node, old, nil)
 	}
-	if err == nil {
+	if err != nil {
+		close(over)
+	}
+	if err == nil && !old.gone() {
 		r.addAll(ctx, added[len(added)/2:])
+	}
+	if err == nil && !old.gone() {
 		r.askAll(ctx, added)
 	}
 	all.Wait()
@@ -474,6 +493,9 @@ func (r *runtimeCalls) askAll(ctx context.Context, pods []*calledPod) {
 			if err == nil {
 				err = c.Close()
 			}
+			if held, unseen := meshHeld(p.net); unseen == nil {
+				e.Attrs["held"] = appsockets.Words(held)
+			}
 			e.At = timeline.Monotonic()
 			e.Attrs["took"] = (e.At - begun).String()
 			if err != nil {
@@ -488,10 +510,8 @@ func (r *runtimeCalls) askAll(ctx context.Context, pods []*calledPod) {
 // whileHung ends pods while a proxy that was told to go does nothing any more. It is killed then, as at the end of a
 // grace period, and has acknowledged none of them.
 func (r *runtimeCalls) whileHung(ctx context.Context, old *nodeProxy, pods []*calledPod) error {
-	select {
-	case <-old.running.Done():
+	if old.gone() {
 		return nil // and nothing is shown
-	default:
 	}
 	if err := old.running.Stop(); err != nil {
 		return err

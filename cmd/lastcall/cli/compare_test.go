@@ -21,6 +21,7 @@ func written(t *testing.T, v spec.Verdict) string {
 	t.Helper()
 	dir := t.TempDir()
 	r := report(v)
+	r.Metadata.Name = dir // no other run's
 	took := v1alpha1.Duration(time.Second)
 	at := func(d time.Duration) *v1alpha1.Instant { return &v1alpha1.Instant{At: v1alpha1.Duration(d)} }
 	r.Scenarios = []v1alpha1.Scenario{{
@@ -76,19 +77,21 @@ func TestCompare(t *testing.T) {
 }
 
 func TestSum(t *testing.T) {
-	pass, fail, unsure := written(t, spec.Pass), written(t, spec.Fail), written(t, spec.Inconclusive)
+	pass, again := written(t, spec.Pass), written(t, spec.Pass)
+	fail, unsure := written(t, spec.Fail), written(t, spec.Inconclusive)
 	for _, tc := range []struct {
 		args   []string
 		code   int
 		stdout string
 		stderr string
 	}{
-		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "1 behaviour passed each time", ""},
-		{[]string{pass, unsure, fail, unsure}, 1, "0 of 1 behaviour passed each time", ""},
+		{[]string{pass, filepath.Join(again, v1alpha1.File)}, 0, "1 behaviour passed each time", ""},
+		{[]string{pass, unsure, fail}, 1, "0 of 1 behaviour passed each time", ""},
 		{[]string{pass, unsure}, 3, "What did not pass each time", ""},
-		{[]string{"-o", "markdown", pass, pass}, 0, "### Runs", ""},
-		{[]string{"-o", "yaml", pass, pass}, 0, "kind: ReportSeries", ""},
-		{[]string{"-o", "html", pass, pass}, 2, "", "it is text, markdown or yaml"},
+		{[]string{"-o", "markdown", pass, again}, 0, "### Runs", ""},
+		{[]string{"-o", "yaml", pass, again}, 0, "kind: ReportSeries", ""},
+		{[]string{"-o", "html", pass, again}, 2, "", "it is text, markdown or yaml"},
+		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 2, "", "are the same report"},
 		{[]string{pass}, 2, "", "name two reports or more"},
 		{[]string{pass, "nowhere"}, 2, "", "nowhere"},
 	} {
