@@ -37,13 +37,12 @@ type table struct {
 }
 
 func (c *Comparison) sections() []section {
-	var out []section
-	for _, s := range []section{c.runs(), c.sources(), c.around(), c.verdicts(), c.changes(), c.lossTable(), c.streamTable()} {
-		if len(s.table.rows) > 0 || len(s.notes) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
+	return filled(c.runs(), c.sources(), c.around(), c.verdicts(), c.changes(), c.lossTable(), c.streamTable())
+}
+
+// filled are the sections that say something.
+func filled(all ...section) []section {
+	return slices.DeleteFunc(all, func(s section) bool { return len(s.table.rows) == 0 && len(s.notes) == 0 })
 }
 
 // runs has a row for each report, however many there are.

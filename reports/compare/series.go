@@ -3,7 +3,6 @@
 package compare
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
@@ -85,12 +82,12 @@ func SeriesOf(in []Input) (*Series, error) {
 	var bad []error
 	for n, i := range in {
 		r := i.Report
-		same := func(o Input) bool {
+		once := slices.IndexFunc(in, func(o Input) bool {
 			return o.Report.Metadata.Name == r.Metadata.Name && o.Report.Metadata.Date.Equal(r.Metadata.Date)
-		}
+		})
 		switch is := implementation(r); {
-		case slices.IndexFunc(in, same) < n:
-			bad = append(bad, fmt.Errorf("%s and %s are the same report", in[slices.IndexFunc(in, same)].From, i.From))
+		case once < n:
+			bad = append(bad, fmt.Errorf("%s and %s are the same report", in[once].From, i.From))
 		case r.Matrix != nil:
 			bad = append(bad, fmt.Errorf("%s: a kill matrix tests the suite, and is no run of a system", i.From))
 		case is != s.Implementation || r.Settings.System != first.Settings.System:
@@ -120,10 +117,6 @@ func SeriesOf(in []Input) (*Series, error) {
 		return cmp.Or(cmp.Compare(b.off(), a.off()), strings.Compare(a.Name, b.Name))
 	})
 	return s, nil
-}
-
-func implementation(r *v1alpha1.ConformanceReport) string {
-	return strings.TrimSpace(r.Implementation.Project + " " + r.Implementation.Version)
 }
 
 func named(r *v1alpha1.ConformanceReport) string {
@@ -200,8 +193,7 @@ func (s *Series) steady() int {
 
 func (s *Series) sections() []section {
 	c := Comparison{Reports: s.Reports, Differences: s.Differences}
-	all := []section{c.runs(), c.sources(), c.around(), s.otherwise(), s.losses(), s.evidence()}
-	return slices.DeleteFunc(all, func(x section) bool { return len(x.table.rows) == 0 && len(x.notes) == 0 })
+	return filled(c.runs(), c.sources(), c.around(), s.otherwise(), s.losses(), s.evidence())
 }
 
 // otherwise is what did not pass, and where.
@@ -281,9 +273,5 @@ func WriteSeriesMarkdown(w io.Writer, s *Series) error {
 
 // WriteSeriesYAML writes the series for a program.
 func WriteSeriesYAML(w io.Writer, s *Series) error {
-	out, err := yaml.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("write the series: %w", err)
-	}
-	return flush(w, bytes.NewBuffer(out))
+	return writeYAML(w, s)
 }

@@ -21,10 +21,12 @@ type fact struct {
 
 func same(s string) string { return s }
 
+func implementation(r *v1alpha1.ConformanceReport) string {
+	return strings.TrimSpace(r.Implementation.Project + " " + r.Implementation.Version)
+}
+
 var facts = []fact{
-	{"implementation", func(r *v1alpha1.ConformanceReport) string {
-		return strings.TrimSpace(r.Implementation.Project + " " + r.Implementation.Version)
-	}, same},
+	{"implementation", implementation, same},
 	{"stage", func(r *v1alpha1.ConformanceReport) string { return r.Stage }, same},
 	{"Kubernetes", func(r *v1alpha1.ConformanceReport) string { return r.Environment.Kubernetes },
 		func(s string) string { return strings.TrimPrefix(s, "v") }},

@@ -150,7 +150,11 @@ func (t table) markdown(b *bytes.Buffer) {
 
 // WriteYAML writes the comparison for a program.
 func WriteYAML(w io.Writer, c *Comparison) error {
-	out, err := yaml.Marshal(c)
+	return writeYAML(w, c)
+}
+
+func writeYAML(w io.Writer, document any) error {
+	out, err := yaml.Marshal(document)
 	if err != nil {
 		return fmt.Errorf("write the comparison: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 )
 
 // How fast a machine is, is measured by requests over one connection of the loopback: system calls, the scheduler and
@@ -39,7 +39,7 @@ func Speed(ctx context.Context) (float64, error) {
 	go func() { _ = server.Serve(l) }()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	least, err := time.Duration(0), error(nil)
+	var least time.Duration
 	for range speedRounds {
 		var took time.Duration
 		if took, err = askedFor(ctx, &http.Client{Transport: transport}, "http://"+l.Addr().String()); err != nil {
@@ -60,7 +60,7 @@ func Speed(ctx context.Context) (float64, error) {
 
 // askedFor is the CPU time of one of some requests.
 func askedFor(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
-	before, err := ownCPU()
+	before, err := timeline.CPUTime()
 	if err != nil {
 		return 0, err
 	}
@@ -78,13 +78,6 @@ func askedFor(ctx context.Context, client *http.Client, url string) (time.Durati
 		}
 		_ = answer.Body.Close()
 	}
-	after, err := ownCPU()
+	after, err := timeline.CPUTime()
 	return (after - before) / speedRequests, err
-}
-
-// ownCPU is the CPU time that this process has used.
-func ownCPU() (time.Duration, error) {
-	var u unix.Rusage
-	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }

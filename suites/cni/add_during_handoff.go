@@ -42,28 +42,18 @@ func AddIsPromptMeanwhile() assertions.Check {
 			told := toldToGo(c)
 			all := callsOf(c, &tally, "ADD", func(k call) bool { return k.proxy == timeline.CNIReplaced })
 			early, late := 0, 0
-			var slowest time.Duration
 			for _, k := range all {
-				slowest = max(slowest, k.took)
-				switch at, was := told[k.Node]; {
+				switch is, was := told.behind(k); {
 				case !was:
-				case k.At-k.took < at:
+				case !is:
 					early++
 				default:
 					late++
 				}
-				switch {
-				case k.failed != "":
-					k.against(&tally)
-				case k.took > prompt:
-					tally.Late(c, k.At, k.Name, "", "%v took %s", k, k.took.Round(time.Millisecond))
-				}
 			}
 			tally.Count(before, early)
 			tally.Count(behind, late)
-			return tally.Conclude(
-				fmt.Sprintf("all %s succeeded, within %s", assertions.Plural(len(all), "ADD", "ADDs"), slowest.Round(time.Millisecond)),
-				fmt.Sprintf("%d of %s failed, or took longer than %s", tally.Culprits(), assertions.Plural(len(all), "ADD", "ADDs"), prompt))
+			return promptly(c, &tally, all, assertions.Plural(len(all), "ADD", "ADDs"))
 		},
 	}
 }

@@ -48,34 +48,21 @@ func DelIsPromptMeanwhile() assertions.Check {
 			told := toldToGo(c)
 			all := callsOf(c, &tally, "DEL", func(k call) bool { return k.proxy == timeline.CNIReplaced })
 			early, late, unheard := 0, 0, 0
-			var slowest time.Duration
 			for _, k := range all {
-				slowest = max(slowest, k.took)
-				at, was := told[k.Node]
-				switch begun := k.At - k.took; {
+				switch is, was := told.behind(k); {
 				case !was || !k.noted():
 				case k.Attrs["old"] == timeline.CNIStopped:
 					unheard++
-				case begun < at:
+				case !is:
 					early++
 				default:
 					late++
-				}
-				switch {
-				case k.failed != "":
-					k.against(&tally)
-				case k.left():
-					tally.Against(k.At, k.Name, "", "%v succeeded, and the plugin still has a note of the pod", k)
-				case k.took > prompt:
-					tally.Late(c, k.At, k.Name, "", "%v took %s", k, k.took.Round(time.Millisecond))
 				}
 			}
 			tally.Count(before, early)
 			tally.Count(behind, late)
 			tally.Count(hung, unheard)
-			return tally.Conclude(
-				fmt.Sprintf("all %s succeeded, within %s", assertions.Plural(len(all), "DEL", "DELs"), slowest.Round(time.Millisecond)),
-				fmt.Sprintf("%d of %s failed, or took longer than %s", tally.Culprits(), assertions.Plural(len(all), "DEL", "DELs"), prompt))
+			return promptly(c, &tally, all, assertions.Plural(len(all), "DEL", "DELs"))
 		},
 	}
 }
@@ -95,12 +82,11 @@ func NothingHeldMeanwhile() assertions.Check {
 			early, late := 0, 0
 			for _, k := range all {
 				held, looked := k.Attrs["held"]
-				at, was := told[k.Node]
-				switch {
+				switch is, was := told.behind(k); {
 				case !looked:
 					tally.Doubt("%v: nobody looked into its network", k)
 				case !was:
-				case k.At-k.took < at:
+				case !is:
 					early++
 				default:
 					late++
@@ -118,13 +104,40 @@ func NothingHeldMeanwhile() assertions.Check {
 	}
 }
 
-// toldToGo is when each node's proxy was first told to go, by the node.
-func toldToGo(c assertions.Case) map[string]time.Duration {
-	told := map[string]time.Duration{}
+// promptly judges calls that are to be done at once, whoever of two proxies goes. many is how many there are, in words.
+func promptly(c assertions.Case, y *assertions.Tally, all []call, many string) spec.Finding {
+	var slowest time.Duration
+	for _, k := range all {
+		slowest = max(slowest, k.took)
+		switch {
+		case k.failed != "":
+			k.against(y)
+		case k.command == "DEL" && k.left():
+			y.Against(k.At, k.Name, "", "%v succeeded, and the plugin still has a note of the pod", k)
+		case k.took > prompt:
+			y.Late(c, k.At, k.Name, "", "%v took %s", k, k.took.Round(time.Millisecond))
+		}
+	}
+	return y.Conclude(
+		fmt.Sprintf("all %s succeeded, within %s", many, slowest.Round(time.Millisecond)),
+		fmt.Sprintf("%d of %s failed, or took longer than %s", y.Culprits(), many, prompt))
+}
+
+// words are when each node's proxy was first told to go, by the node.
+type words map[string]time.Duration
+
+func toldToGo(c assertions.Case) words {
+	told := words{}
 	for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, "") {
 		if _, is := told[e.Node]; !is && e.Attrs["is"] == timeline.NodeProxyTold {
 			told[e.Node] = e.At
 		}
 	}
 	return told
+}
+
+// behind says whether a call began when its node's proxy had been told to go; was: it ever was.
+func (w words) behind(k call) (is, was bool) {
+	at, was := w[k.Node]
+	return was && k.At-k.took >= at, was
 }

@@ -4,6 +4,7 @@ package cni
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -112,10 +113,5 @@ func away(c assertions.Case, t assertions.Ending) string {
 
 // unheard says whether the plugin noted of a pod's end that its peers may not have been told.
 func unheard(c assertions.Case, t assertions.Ending) bool {
-	for _, e := range c.Timeline.EventsOf(timeline.CNIDel, t.UID) {
-		if e.Attrs["untold"] != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Timeline.EventsOf(timeline.CNIDel, t.UID), func(e timeline.Event) bool { return untold(e) != "" })
 }

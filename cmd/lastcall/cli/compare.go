@@ -5,7 +5,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -35,11 +34,9 @@ no report.`,
   lastcall report compare --propagation --picture propagation.png lastcall-report/*`,
 		Args: some(2, "name two reports or more, the first is what the others are held against"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := map[string]func(io.Writer, *compare.Comparison) error{
-				"text": compare.WriteText, "markdown": compare.WriteMarkdown, "yaml": compare.WriteYAML,
-			}[format]
-			if !ok {
-				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+			write, err := inFormat(format, compare.WriteText, compare.WriteMarkdown, compare.WriteYAML)
+			if err != nil {
+				return err
 			}
 			if propagation {
 				if cmd.Flags().Changed("output") && format != "markdown" {
@@ -94,11 +91,9 @@ read, is no report, or is one of something else.`,
   make soak TIMES=10 STAGE=host    # in a checkout: both`,
 		Args: some(2, "name two reports or more, of runs of the same"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := map[string]func(io.Writer, *compare.Series) error{
-				"text": compare.WriteSeriesText, "markdown": compare.WriteSeriesMarkdown, "yaml": compare.WriteSeriesYAML,
-			}[format]
-			if !ok {
-				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+			write, err := inFormat(format, compare.WriteSeriesText, compare.WriteSeriesMarkdown, compare.WriteSeriesYAML)
+			if err != nil {
+				return err
 			}
 			in, err := inputs(args)
 			if err != nil {

@@ -136,15 +136,15 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 		Args:  one("directory", "lastcall-report/<date>, where `lastcall run` put its report"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
-			write, ok := map[string]func(*v1alpha1.ConformanceReport) error{
-				"text": func(r *v1alpha1.ConformanceReport) error {
+			write, err := inFormat(format,
+				func(r *v1alpha1.ConformanceReport) error {
 					return text.Write(out, r, text.Options{Dir: compare.Directory(args[0]), Colour: text.Terminal(out)})
 				},
-				"markdown": func(r *v1alpha1.ConformanceReport) error { return markdown.Write(out, r) },
-				"yaml":     func(r *v1alpha1.ConformanceReport) error { return yaml.Write(out, r) },
-			}[format]
-			if !ok {
-				return fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+				func(r *v1alpha1.ConformanceReport) error { return markdown.Write(out, r) },
+				func(r *v1alpha1.ConformanceReport) error { return yaml.Write(out, r) },
+			)
+			if err != nil {
+				return err
 			}
 			r, err := read(args[0])
 			if err != nil {
@@ -158,4 +158,13 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
 	return cmd
+}
+
+// inFormat is the one of three writers that -o names.
+func inFormat[W any](format string, text, markdown, yaml W) (W, error) {
+	write, ok := map[string]W{"text": text, "markdown": markdown, "yaml": yaml}[format]
+	if !ok {
+		return write, fmt.Errorf("-o %q: it is text, markdown or yaml", format)
+	}
+	return write, nil
 }
