@@ -66,6 +66,7 @@ func eachOf(n, atATime int, do func(i int) error) error {
 type Judge struct {
 	dir  string
 	run  Run
+	plan func() []Scenario          // by now: a control may have been halved
 	over func(scenario string) bool // it is recorded, and its history is whole
 
 	mu   sync.Mutex
@@ -83,7 +84,7 @@ type reading struct {
 
 // NewJudge makes a judge of what a recorder records.
 func NewJudge(r *Recorder) *Judge {
-	return &Judge{dir: r.cfg.Dir, run: r.run, over: r.over, read: map[string]reading{}}
+	return &Judge{dir: r.cfg.Dir, run: r.run, plan: r.Plan, over: r.over, read: map[string]reading{}}
 }
 
 // Of judges one behaviour whose own scenario, and the control, were recorded. Of a run
@@ -100,7 +101,7 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 	j := &judgement{fault: k.run.Report.Settings.Fault}
 	var own []int
 	controlled := true
-	for _, s := range k.run.Plan {
+	for _, s := range k.plan() {
 		if !about(s) && !s.Control {
 			continue
 		}
@@ -139,9 +140,10 @@ func (k *Judge) Of(id string) (v1alpha1.Behaviour, error) {
 // what is still recorded needs the processors; and all that are left, side by side, once
 // nothing is recorded any more. mu is held.
 func (k *Judge) readFor(about func(Scenario) bool) {
-	recorded := !slices.ContainsFunc(k.run.Plan, func(s Scenario) bool { return !k.over(s.Name) })
+	plan := k.plan()
+	recorded := !slices.ContainsFunc(plan, func(s Scenario) bool { return !k.over(s.Name) })
 	var unread []Scenario
-	for _, s := range k.run.Plan {
+	for _, s := range plan {
 		if _, seen := k.read[s.Name]; !seen && k.over(s.Name) && (recorded || about(s) || s.Control) {
 			unread = append(unread, s)
 		}

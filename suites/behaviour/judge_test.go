@@ -105,8 +105,7 @@ func TestReadFor(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(historyDir(dir, broken), scenarioFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := Run{Plan: plan}
-	k := &Judge{dir: dir, run: run, over: func(name string) bool { return over[name] }, read: map[string]reading{}}
+	k := &Judge{dir: dir, plan: func() []Scenario { return plan }, over: func(name string) bool { return over[name] }, read: map[string]reading{}}
 	about := func(id string) func(Scenario) bool {
 		return func(s Scenario) bool { return slices.Contains(s.Behaviours, id) }
 	}

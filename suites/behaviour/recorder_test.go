@@ -45,6 +45,8 @@ type fakeStage struct {
 	// clients send each tenth request late.
 	blind int
 	late  bool
+	// more is traffic that the rule has beside its own. Of a death one stream hears, whoever asks first.
+	more []load.Profile
 
 	mu      sync.Mutex
 	opened  []string
@@ -205,7 +207,7 @@ const (
 
 // twoScenarios leaves two behaviours in the catalogue, for a test: one that asks whether what
 // was answered before the disruption was answered after it, and the control.
-func twoScenarios(t *testing.T) {
+func twoScenarios(t *testing.T, more ...load.Profile) {
 	t.Helper()
 	was := registry
 	t.Cleanup(func() { registry = was })
@@ -236,7 +238,7 @@ func twoScenarios(t *testing.T) {
 	rule := Behaviour{
 		ID: ruleID, Title: "Requests are answered", Level: spec.Must, Profile: spec.App, Why: "w", Causes: "c", Fix: "f",
 		Refs:     []spec.Ref{{Doc: "project", Section: "test", Quote: "q"}},
-		Topology: one, Disrupt: disrupt.DeleteEach(1), Traffic: []load.Profile{get}, Checks: []assertions.Check{answers},
+		Topology: one, Disrupt: disrupt.DeleteEach(1), Traffic: append(more, get), Checks: []assertions.Check{answers},
 		BrokenBy: []spec.Fault{echo.CutBodies}, Resolution: 60 * time.Millisecond,
 	}
 	control := rule
@@ -306,7 +308,7 @@ func (x taken) verdicts(t *testing.T) (map[string]v1alpha1.Behaviour, *v1alpha1.
 // end the run; nil: nobody is.
 func take(t *testing.T, stage *fakeStage, hear func(p Progress, stop context.CancelCauseFunc)) taken {
 	t.Helper()
-	twoScenarios(t)
+	twoScenarios(t, stage.more...)
 	x := taken{dir: t.TempDir(), stage: stage}
 	rule, _ := Find(ruleID)
 	synctest.Test(t, func(t *testing.T) {
@@ -684,5 +686,64 @@ func TestRecordTheControlAgain(t *testing.T) {
 				t.Errorf("the control: %v: %s", got[controlID].Verdict, got[controlID].Reason)
 			}
 		})
+	}
+}
+
+// A control that is too much for the machine is recorded again in halves, and these in halves; what was recorded before stands
+// beside the first of them.
+func TestRecordTheControlInHalves(t *testing.T) {
+	get := func(p flow.Protocol) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Service, Protocol: p, Conns: flow.New, Op: flow.Get}, Rate: 20}
+	}
+	for _, tc := range []struct {
+		more    []load.Profile
+		streams []int // of the controls, in the order in which they were recorded
+		before  []int // and of those that count, how many stand before them
+	}{
+		{[]load.Profile{get(flow.H2C)}, []int{2, 1, 1}, []int{1, 0}},
+		{[]load.Profile{get(flow.H2C), get(flow.TCP)}, []int{3, 2, 1, 1, 1}, []int{2, 0, 0}},
+	} {
+		stage := &fakeStage{late: true, more: tc.more}
+		x := take(t, stage, nil)
+		if x.err != nil {
+			t.Fatal(x.err)
+		}
+		var streams []int
+		for _, g := range stage.grounds {
+			if g.scenario.Control {
+				streams = append(streams, len(g.scenario.Traffic))
+			}
+		}
+		if !slices.Equal(streams, tc.streams) {
+			t.Errorf("the controls had %v streams, want %v", streams, tc.streams)
+		}
+		run, err := readRun(x.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := x.Plan()
+		if len(run.Plan) != len(plan) || len(plan) != len(tc.before)+1 {
+			t.Fatalf("%d scenarios were kept, of %d, want %d", len(run.Plan), len(plan), len(tc.before)+1)
+		}
+		for i, s := range plan[:len(tc.before)] {
+			m := x.meta(t, s.Name)
+			if !s.Control || len(s.Traffic) != 1 || !m.Ended || len(m.Before) != tc.before[i] {
+				t.Errorf("%s: %d streams, %d before it, want %d: %+v", s.Name, len(s.Traffic), len(m.Before), tc.before[i], m)
+			}
+			for _, a := range m.Before {
+				if kept, err := readMeta(historyDir(x.dir, a.History)); err != nil || len(kept.Scenario.Traffic) < 2 {
+					t.Errorf("%+v: %v", a, err)
+				}
+			}
+		}
+		for _, p := range x.steps {
+			if p.N > p.Of || p.Of != 2 {
+				t.Errorf("%d of %d: %s", p.N, p.Of, p.Step)
+			}
+		}
+		live, err := NewJudge(x.Recorder).Of(controlID)
+		if got, _ := x.verdicts(t); err != nil || got[controlID].Verdict != spec.Pass || live.Verdict != spec.Pass {
+			t.Errorf("the control: %v, and while it runs %v: %v", got[controlID].Verdict, live.Verdict, err)
+		}
 	}
 }

@@ -139,6 +139,8 @@ type Recorder struct {
 	begun map[string]time.Time
 	ended map[string]bool
 	stood bool // a recording's load has run clean
+	// halves are how many more recordings the plan has than it was made with.
+	halves int
 }
 
 // nothingToRecord says of each selected behaviour why it can't be recorded, those with the same
@@ -222,10 +224,14 @@ func controlOf(all []Behaviour) Behaviour {
 }
 
 // Plan are the scenarios that will be recorded, in their order.
-func (r *Recorder) Plan() []Scenario { return slices.Clone(r.run.Plan) }
+func (r *Recorder) Plan() []Scenario {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.run.Plan)
+}
 
 // Takes is about how long recording it takes.
-func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.run.Plan) }
+func (r *Recorder) Takes() time.Duration { return r.cfg.Price.predict(r.Plan()) }
 
 // Skipped are the selected behaviours that won't be recorded, with reasons.
 func (r *Recorder) Skipped() map[string]Skip { return r.run.Skipped }
@@ -233,6 +239,8 @@ func (r *Recorder) Skipped() map[string]Skip { return r.run.Skipped }
 // Done is closed when the last recording that a behaviour is judged on has ended,
 // however it did; nil for a behaviour that is not recorded.
 func (r *Recorder) Done(id string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range slices.Backward(r.run.Plan) {
 		if slices.Contains(s.Behaviours, id) {
 			return r.done[s.Name]
@@ -340,29 +348,57 @@ func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running,
 const grain = 1e-6
 
 // recordUntilProven records one scenario, and a control again that proved nothing because
-// the machine was busy: it is a calibration of the clients, and no behaviour of the system.
-func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up func()) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.ended[s.Name] = true
-	}()
-	var before []Attempt
-	for {
-		r.record(ctx, s, n, up, before)
-		if ctx.Err() != nil || len(before) == recordedAgain || !s.calibrates(r.cfg.How.Fault) {
-			return
+// the machine was busy: it is a calibration of the clients, and no behaviour of the system. What was too much for the machine
+// is recorded again in halves. before is what was recorded instead of it, and again how often that was begun anew.
+func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up func(), before []Attempt, again int) {
+	r.record(ctx, s, n, up, before)
+	halves := []Scenario{}
+	if ctx.Err() == nil && again < recordedAgain && s.calibrates(r.cfg.How.Fault) {
+		attempt, busy, err := r.provedNothing(s, again+1)
+		if err == nil && busy {
+			before = append(before, attempt)
+			halves, err = r.halve(s)
+			r.say(s.Name, fmt.Sprintf("it proved nothing, on a busy machine (%s): it is recorded again%s", attempt.Busy, inParts(len(halves))), n, 0, 0)
 		}
-		attempt, again, err := r.provedNothing(s, len(before)+1)
 		if err != nil {
 			r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
 		}
-		if !again {
-			return
-		}
-		r.say(s.Name, fmt.Sprintf("it proved nothing, on a busy machine (%s): it is recorded again", attempt.Busy), n, 0, 0)
-		before = append(before, attempt)
 	}
+	for _, half := range halves {
+		if ctx.Err() != nil {
+			break
+		}
+		r.recordUntilProven(ctx, half, n, up, before, again+1)
+		before = nil // it stands with the first
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended[s.Name] = true
+}
+
+func inParts(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", in %d parts", n)
+}
+
+// halve puts the halves of a control into the plan, in its place.
+func (r *Recorder) halve(s Scenario) ([]Scenario, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.run.Plan, func(o Scenario) bool { return o.Name == s.Name })
+	last := 0
+	for _, o := range r.run.Plan {
+		last = max(last, o.Part)
+	}
+	halves := r.cfg.Price.halved(s, last)
+	r.run.Plan = slices.Concat(r.run.Plan[:at], halves, r.run.Plan[at+1:])
+	r.halves += len(halves) - 1
+	for _, half := range halves {
+		r.done[half.Name] = r.done[s.Name]
+	}
+	return halves, r.save()
 }
 
 // provedNothing looks at a control, and puts it aside where it proved nothing and the
@@ -431,6 +467,13 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func(), bef
 	if err != nil {
 		r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
 	}
+}
+
+// release tells who waits for a scenario's recording that there is nothing more to wait for.
+func (r *Recorder) release(scenario string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.done[scenario])
 }
 
 // over says whether a scenario's recording has come to its end.
@@ -568,7 +611,9 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	}
 	all := 0
 	for _, one := range r.beside {
-		all += len(one.run.Plan)
+		one.mu.Lock()
+		all += len(one.run.Plan) - one.halves
+		one.mu.Unlock()
 	}
 	if len(r.beside) > 1 && scenario != "" {
 		scenario = cmp.Or(r.cfg.Report.Settings.System, system.Own) + " " + scenario
@@ -594,8 +639,8 @@ func left(together []*Recorder, now time.Time) time.Duration {
 				rest, gone = append(rest, s), append(gone, since)
 			}
 		}
-		r.mu.Unlock()
 		all = append(all, r.run.Plan...)
+		r.mu.Unlock()
 	}
 	price := together[0].cfg.Price
 	left := price.remaining(rest, gone)

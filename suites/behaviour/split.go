@@ -7,7 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/load"
+	"github.com/lastcall-dev/lastcall/load/flow"
 )
 
 // leastShare is the least that rates are lowered to. rollout.zero-failed gets 38,000
@@ -91,23 +93,60 @@ func heaviest(s Scenario, of []Behaviour) []Behaviour {
 }
 
 // splitControl makes of a control several, each with some of the streams: what a stream
-// sees of a death is its own.
+// sees of a death is its own, or is what the one sees that stands in for it.
 func (p Price) splitControl(s Scenario) []Scenario {
-	streams := slices.Clone(s.Traffic)
-	slices.SortStableFunc(streams, func(a, b load.Profile) int { return cmp.Compare(a.Protocol, b.Protocol) })
 	var out []Scenario
-	for _, stream := range streams {
+	for _, some := range inseparable(s.Traffic) {
 		if n := len(out); n > 0 {
 			wider := out[n-1]
-			wider.Traffic = union(wider.Traffic, []load.Profile{stream})
+			wider.Traffic = union(wider.Traffic, some)
 			if wider = p.priced(wider); p.fits(wider) {
 				out[n-1] = wider
 				continue
 			}
 		}
 		part := s
-		part.Traffic, part.Part = []load.Profile{stream}, len(out)+1
+		part.Traffic, part.Part = some, len(out)+1
 		out = append(out, p.priced(part.finished()))
+	}
+	return out
+}
+
+// halved is a control in two parts, each with half of its streams: the first one is the part that it was, and those up to last
+// are others. One whose streams stand in for each other is whole.
+func (p Price) halved(s Scenario, last int) []Scenario {
+	all := inseparable(s.Traffic)
+	if len(all) < 2 {
+		return []Scenario{s}
+	}
+	one, other := s, s
+	one.Part = cmp.Or(s.Part, last+1)
+	other.Part = max(one.Part, last) + 1
+	one.Traffic, other.Traffic = nil, nil
+	for i, some := range all {
+		if i == 0 || i < len(all)-1 && len(one.Traffic)+len(some) <= (len(s.Traffic)+1)/2 {
+			one.Traffic = append(one.Traffic, some...)
+			continue
+		}
+		other.Traffic = slices.Concat(all[i:]...)
+		break
+	}
+	return []Scenario{p.priced(one.finished()), p.priced(other.finished())}
+}
+
+// inseparable are the streams of a control, those together that are seen to be no blinder than the same one of them
+// (assertions.StandIn), and those of a protocol beside each other.
+func inseparable(traffic []load.Profile) [][]load.Profile {
+	all := slices.Clone(traffic)
+	slices.SortStableFunc(all, func(a, b load.Profile) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), flow.Compare(assertions.StandIn(a.Flow), assertions.StandIn(b.Flow)))
+	})
+	var out [][]load.Profile
+	for i, one := range all {
+		if i == 0 || assertions.StandIn(one.Flow) != assertions.StandIn(all[i-1].Flow) {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], one)
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func (g *group) record(ctx []context.Context) {
 	first := g.all[0]
 	plan, of := g.plan()
 	a := newAdmission(first.cfg.Price, first.cfg.How.Fault, plan, of, first.run.Cores, first.room)
-	over := func(s admitted) { close(g.all[s.of].done[s.Name]) }
+	over := func(s admitted) { g.all[s.of].release(s.Name) }
 	for !a.over() {
 		for i := range g.all {
 			if ctx[i].Err() != nil {
@@ -115,7 +115,7 @@ func (g *group) record(ctx []context.Context) {
 				defer a.ended(x)
 				up := sync.OnceFunc(func() { a.stands(x) })
 				defer up()
-				r.recordUntilProven(ctx[x.of], x.Scenario, x.nth, up)
+				r.recordUntilProven(ctx[x.of], x.Scenario, x.nth, up, nil, 0)
 				over(x)
 			})
 			continue
