@@ -3,6 +3,7 @@
 package kind
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -12,9 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// dumps is how often the kernel is asked for a list that changes while it tells of it, as when a cluster comes up.
+const dumps = 10
+
+// whole is a list of the kernel's that nothing changed meanwhile.
+func whole[T any](list func() ([]T, error)) (all []T, err error) {
+	for range dumps {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return all, err
+}
+
 // hostPrefixes are the destinations of the host's routes, all tables.
 func hostPrefixes() ([]netip.Prefix, error) {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the host's routes: %w", err)
 	}
@@ -36,7 +52,7 @@ func hostPrefixes() ([]netip.Prefix, error) {
 // OuterInterfaces names the interfaces that the host's default routes use, where
 // a packet of a cluster would leave the machine.
 func OuterInterfaces() ([]string, error) {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("read the host's routes: %w", err)
 	}
@@ -64,7 +80,7 @@ var ownBridge = regexp.MustCompile("^" + bridgePrefix + "[0-9a-f]{12}$")
 // removeBridges deletes the bridges of ours that docker knows nothing of any
 // more, because its own memory was lost. It names them.
 func removeBridges() ([]string, error) {
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the host's interfaces: %w", err)
 	}
