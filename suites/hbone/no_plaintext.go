@@ -4,18 +4,16 @@ package hbone
 
 import (
 	"fmt"
-	"net"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
-	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/datapath"
-	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // The rule is the suite's own: no norm speaks of a mesh's promise.
@@ -53,20 +51,8 @@ func NothingInPlainText() assertions.Check {
 		Floors:   []assertions.Floor{tunnels, wanted},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			n := 0
-			for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
-				y.Span(c.Steady, e.At)
-				if tunnelled(e.Attrs["from"]) || tunnelled(e.Attrs["to"]) {
-					n++
-					continue
-				}
-				what := "a connection was made"
-				if e.Attrs["what"] == timeline.WireSaid {
-					what = "bytes went in plain text"
-				}
-				y.Against(e.At, "", "", "%s from %s to %s", what, e.Attrs["from"], e.Attrs["to"])
-			}
-			y.SeenWire(c)
+			n := tunnel.Past(&y, c, 0, math.MaxInt64)
+			y.Span(c.Steady, max(c.Steady, c.Tail))
 			k := 0
 			for _, p := range phases(c, flow.PeerTurnsAway) {
 				for _, s := range dialled(c, flow.PeerTurnsAway) {
@@ -82,10 +68,4 @@ func NothingInPlainText() assertions.Check {
 				fmt.Sprintf("%d times something else than a tunnel passed between pods of the mesh", y.Culprits()))
 		},
 	}
-}
-
-// tunnelled says whether an address (host:port) is one at which tunnels are taken.
-func tunnelled(addr string) bool {
-	_, port, err := net.SplitHostPort(addr)
-	return err == nil && port == strconv.Itoa(redirect.TunnelPort)
 }

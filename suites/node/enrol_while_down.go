@@ -18,6 +18,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 var _ = behaviour.Register(behaviour.Behaviour{
@@ -197,7 +198,7 @@ func NewcomersAreMeshed() assertions.Check {
 						if e.Attrs["what"] != timeline.WireDialled || !at(from, n.ips) && !at(to, n.ips) {
 							continue
 						}
-						if tunnelled(to) {
+						if tunnel.Takes(to) {
 							seen++
 							continue
 						}

@@ -137,7 +137,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 		}
 		switch {
 		case !of && !at(to, t.IPs):
-		case what == timeline.WireDialled && tunnelled(to) && e.At < t.Exit.At:
+		case what == timeline.WireDialled && tunnel.Takes(to) && e.At < t.Exit.At:
 			dialled = append(dialled, own)
 			since[own] = e.At
 		case what == timeline.WireReset, what == timeline.WireEnded && of:

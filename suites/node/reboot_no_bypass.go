@@ -18,6 +18,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 var _ = behaviour.Register(behaviour.Behaviour{
@@ -203,7 +204,7 @@ func NothingLeavesInPlainText() assertions.Check {
 						if e.Attrs["what"] != timeline.WireDialled || !r.during(e.At) || !at(from, p.ips) {
 							continue
 						}
-						if tunnelled(to) {
+						if tunnel.Takes(to) {
 							seen++
 							continue
 						}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
-	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -324,7 +322,7 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 	out := map[string]int{}
 	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 		from, to := e.Attrs["from"], e.Attrs["to"]
-		if e.Attrs["what"] != timeline.WireDialled || tunnelled(to) {
+		if e.Attrs["what"] != timeline.WireDialled || tunnel.Takes(to) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(l leaver) bool {
@@ -357,7 +355,7 @@ func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) (stood, looked
 		}
 		stands := slices.ContainsFunc(e.Held(), func(s timeline.Socket) bool { return s.State == "established" })
 		switch {
-		case !stands || !tunnelled(e.Attrs["peer"]):
+		case !stands || !tunnel.Takes(e.Attrs["peer"]):
 		case e.At > l.left+readWithin && e.At < l.joining:
 			y.Against(e.At, l.name, "", "a tunnel to %s stood when it was out of the mesh", e.Attrs["peer"])
 		case e.At > l.back+c.P:
@@ -367,13 +365,7 @@ func ownTunnels(y *assertions.Tally, c assertions.Case, l leaver) (stood, looked
 	return stood, len(looks)
 }
 
-// tunnelled says whether an address (host:port) is one at which tunnels are taken, and at whether it is of a host
-// that has some IPs.
-func tunnelled(addr string) bool {
-	_, port, err := net.SplitHostPort(addr)
-	return err == nil && port == strconv.Itoa(redirect.TunnelPort)
-}
-
+// at says whether an address (host:port) is of a host that has some IPs.
 func at(addr string, ips []string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && slices.Contains(ips, host)
