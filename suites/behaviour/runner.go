@@ -395,10 +395,13 @@ func (r *Recorder) halve(s Scenario) ([]Scenario, error) {
 	halves := r.cfg.Price.halved(s, last)
 	r.run.Plan = slices.Concat(r.run.Plan[:at], halves, r.run.Plan[at+1:])
 	r.halves += len(halves) - 1
+	err := r.save()
 	for _, half := range halves {
 		r.done[half.Name] = r.done[s.Name]
+		// What is kept of it stands behind another run's attempts.
+		err = errors.Join(err, r.cfg.Cache.drop(half))
 	}
-	return halves, r.save()
+	return halves, err
 }
 
 // provedNothing looks at a control, and puts it aside where it proved nothing and the
