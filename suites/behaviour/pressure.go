@@ -11,6 +11,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/reports/v1alpha1"
 )
@@ -50,12 +51,13 @@ type Pressing struct {
 
 // on puts the pressure beside the scenarios of a plan that have some: those that
 // delete pods or roll them out, and the restart of kube-proxy. A topology that must have
-// times with no connection (Idle), or looks at nothing but what is cut (Cut), has none.
+// times with no connection (Idle), or looks at nothing but what is cut (Cut), has none; nor has a controller, which has no answer
+// for it: 100 requests a second were answered by a 404 each.
 func (p Pressing) on(plan []Scenario, of []Behaviour) {
 	for i := range plan {
 		s := &plan[i]
 		restarts := s.Disrupt.Midway == disrupt.RestartProxy
-		if !p.HTTP1 || s.Topology.Idle || s.Topology.Cut || !s.Disrupt.Pressed() && !restarts {
+		if !p.HTTP1 || s.Topology.Idle || s.Topology.Cut || s.Topology.Role == system.Controller || !s.Disrupt.Pressed() && !restarts {
 			continue
 		}
 		s.Pressure = &Pressure{Conns: pressureConns, QPS: pressureQPS, UntilUnserved: restarts}

@@ -15,6 +15,7 @@ import (
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
@@ -47,6 +48,7 @@ func TestPressing(t *testing.T) {
 		{"what takes no HTTP/1.1", as(DeleteEach), 2, true, nil, false, 0},
 		{"connections that idle", func(b *Behaviour) { b.Topology.Idle = true }, 2, false, nil, false, 0},
 		{"what is cut", func(b *Behaviour) { b.Topology.Cut = true }, 2, false, nil, false, 0},
+		{"a controller", func(b *Behaviour) { b.Topology.Role = system.Controller }, 2, false, nil, false, 0},
 		{"a kill", as(KillEach), 2, false, nil, false, 0},
 		{"an intruder", as(IntrudeOnOne), 2, false, nil, false, 0},
 		{"a push", as(PushNothing), 2, false, nil, false, 0},
