@@ -537,10 +537,10 @@ func record(ctx context.Context, all []subject, open Opener) ([]*behaviour.Recor
 	} else {
 		first.selected = carried // the kept recordings' stage can't say what it lacks
 	}
-	speed, err := behaviour.Speed(ctx)
+	speed, unmeasured := behaviour.Speed(ctx)
 	switch {
-	case err != nil:
-		first.cfg.Say("how fast this machine is was not measured, and is taken for what recordings are priced by: %v", err)
+	case unmeasured != nil:
+		first.cfg.Say("how fast this machine is was not measured, and is taken for what recordings are priced by: %v", unmeasured)
 	case speed < 1:
 		first.cfg.Say("a core of this machine does %.2f of what recordings are priced by: fewer of them run side by side", speed)
 	}

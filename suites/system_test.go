@@ -5,6 +5,7 @@ package suites
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -119,6 +120,28 @@ func TestSystemBesideTheReport(t *testing.T) {
 	}
 	if _, err := system.Load(file); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where nobody can say how fast the machine is, the run is planned as on one that is as fast as meant.
+func TestPlannedWithoutASpeed(t *testing.T) {
+	var said []string
+	cfg := Config{
+		Stage: StageHost, Out: t.TempDir(), Behaviours: []string{"pod.inflight-completes"},
+		Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
+	}.withDefaults()
+	all, err := subjects(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	planned, err := record(over, all, func(context.Context, Config) (behaviour.Stage, error) { return idle{}, nil })
+	if err != nil || len(planned) != 1 || len(planned[0].Plan()) == 0 {
+		t.Errorf("planned %v: %v", planned, err)
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "was not measured") {
+		t.Errorf("said %q", text)
 	}
 }
 

@@ -128,6 +128,8 @@ type Recorder struct {
 	cfg  Config
 	run  Run
 	done map[string]chan struct{}
+	// of is how many recordings the plan was made with. Halves of a control are not counted.
+	of int
 
 	stolen stolen
 
@@ -139,8 +141,6 @@ type Recorder struct {
 	begun map[string]time.Time
 	ended map[string]bool
 	stood bool // a recording's load has run clean
-	// halves are how many more recordings the plan has than it was made with.
-	halves int
 }
 
 // nothingToRecord says of each selected behaviour why it can't be recorded, those with the same
@@ -185,6 +185,7 @@ func NewRecorder(cfg Config) (*Recorder, error) {
 	r.run.Plan = cfg.Price.fitting(Plan(take, cfg.How), take)
 	r.run.Cores = cfg.Price.cores()
 	cfg.Price.order(r.run.Plan)
+	r.of = len(r.run.Plan)
 	for _, s := range r.run.Plan {
 		r.done[s.Name] = make(chan struct{})
 	}
@@ -352,7 +353,7 @@ const grain = 1e-6
 // is recorded again in halves. before is what was recorded instead of it, and again how often that was begun anew.
 func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up func(), before []Attempt, again int) {
 	r.record(ctx, s, n, up, before)
-	halves := []Scenario{}
+	var halves []Scenario
 	if ctx.Err() == nil && again < recordedAgain && s.calibrates(r.cfg.How.Fault) {
 		attempt, busy, err := r.provedNothing(s, again+1)
 		if err == nil && busy {
@@ -394,7 +395,6 @@ func (r *Recorder) halve(s Scenario) ([]Scenario, error) {
 	}
 	halves := r.cfg.Price.halved(s, last)
 	r.run.Plan = slices.Concat(r.run.Plan[:at], halves, r.run.Plan[at+1:])
-	r.halves += len(halves) - 1
 	err := r.save()
 	for _, half := range halves {
 		r.done[half.Name] = r.done[s.Name]
@@ -614,9 +614,7 @@ func (r *Recorder) say(scenario, step string, n, samples, failed int) {
 	}
 	all := 0
 	for _, one := range r.beside {
-		one.mu.Lock()
-		all += len(one.run.Plan) - one.halves
-		one.mu.Unlock()
+		all += one.of
 	}
 	if len(r.beside) > 1 && scenario != "" {
 		scenario = cmp.Or(r.cfg.Report.Settings.System, system.Own) + " " + scenario

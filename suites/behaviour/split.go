@@ -119,23 +119,20 @@ func (p Price) halved(s Scenario, last int) []Scenario {
 	if len(all) < 2 {
 		return []Scenario{s}
 	}
+	at, n := 1, len(all[0])
+	for at < len(all)-1 && n+len(all[at]) <= (len(s.Traffic)+1)/2 {
+		n += len(all[at])
+		at++
+	}
 	one, other := s, s
 	one.Part = cmp.Or(s.Part, last+1)
 	other.Part = max(one.Part, last) + 1
-	one.Traffic, other.Traffic = nil, nil
-	for i, some := range all {
-		if i == 0 || i < len(all)-1 && len(one.Traffic)+len(some) <= (len(s.Traffic)+1)/2 {
-			one.Traffic = append(one.Traffic, some...)
-			continue
-		}
-		other.Traffic = slices.Concat(all[i:]...)
-		break
-	}
+	one.Traffic, other.Traffic = slices.Concat(all[:at]...), slices.Concat(all[at:]...)
 	return []Scenario{p.priced(one.finished()), p.priced(other.finished())}
 }
 
-// inseparable are the streams of a control, those together that are seen to be no blinder than the same one of them
-// (assertions.StandIn), and those of a protocol beside each other.
+// inseparable are the streams of a control: those together for which the same one stands in (assertions.StandIn), and those
+// of a protocol beside each other.
 func inseparable(traffic []load.Profile) [][]load.Profile {
 	all := slices.Clone(traffic)
 	slices.SortStableFunc(all, func(a, b load.Profile) int {

@@ -7,16 +7,15 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
+	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
 // KEP-753, problems: "you want the service mesh container to be running and ready before other
@@ -110,9 +109,9 @@ func CallsServedOnceServed() assertions.Check {
 				lastWord(&y, c, t)
 				seen := 0
 				for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
-					switch made, tunnel := dialledBy(e, t); {
+					switch made, tunnelled := dialledBy(e, t); {
 					case !made:
-					case tunnel:
+					case tunnelled:
 						seen++
 					default:
 						plain++
@@ -164,11 +163,12 @@ func told(ways map[string]int) string {
 }
 
 // dialledBy says whether an event of the wire is of a connection that an instance has made, and whether that is a tunnel.
-func dialledBy(e timeline.Event, t assertions.Ending) (made, tunnel bool) {
+func dialledBy(e timeline.Event, t assertions.Ending) (made, tunnelled bool) {
 	from, _, err := net.SplitHostPort(e.Attrs["from"])
 	if err != nil || !t.IsAt(from) || e.Attrs["what"] != timeline.WireDialled {
 		return false, false
 	}
-	_, port, err := net.SplitHostPort(e.Attrs["to"])
-	return err == nil, port == strconv.Itoa(redirect.TunnelPort)
+	to := e.Attrs["to"]
+	_, _, err = net.SplitHostPort(to)
+	return err == nil, tunnel.Takes(to)
 }
