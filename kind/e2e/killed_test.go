@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -47,21 +48,33 @@ func standing(ctx context.Context, cs metadata.Interface) (map[string][]string, 
 	return all, nil
 }
 
-// A run that was killed in the middle of a recording, in a mesh with webhook, controller, plugin, agents and node proxies, leaves nothing
-// behind a cleanup: no object that lives in no namespace, and the nodes as they were.
-func TestKilledRunner(t *testing.T) {
-	needsCluster(t)
+// state is what there is of a cluster that a run could leave something of: objects in no namespace, and its nodes.
+type state struct{ objects, nodes map[string][]string }
+
+// running is a run of the CLI's on the cluster, which is given to it for that time, and given back by whoever waits for it.
+type running struct {
+	t      *testing.T
+	cs     metadata.Interface
+	cmd    *exec.Cmd
+	said   io.Reader
+	ended  chan error
+	before state
+	out    string
+}
+
+// begin begins one of some behaviours, whose pods node proxies serve.
+func begin(t *testing.T, behaviours string) *running {
+	t.Helper()
 	ctx := t.Context()
-	cs, err := metadata.NewForConfig(provider.KubernetesRestConfig())
-	if err != nil {
+	r := &running{t: t, ended: make(chan error, 1), out: t.TempDir()}
+	var err error
+	if r.cs, err = metadata.NewForConfig(provider.KubernetesRestConfig()); err != nil {
 		t.Fatal(err)
 	}
-	nodesBefore, err := listed(ctx)
-	if err != nil {
+	if r.before.nodes, err = listed(ctx); err != nil {
 		t.Fatal(err)
 	}
-	before, err := standing(ctx, cs)
-	if err != nil {
+	if r.before.objects, err = standing(ctx, r.cs); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "lastcall")
@@ -70,47 +83,94 @@ func TestKilledRunner(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	kubeconfig := provider.GetKubeconfig()
 	if err := provider.Release(); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.CommandContext(ctx, program, "run", "--stage", "kind", "--name", cluster, "--nodes", strconv.Itoa(nodes), "--keep",
-		"--system", "systems/reference-node-proxy.yaml", "--behaviours", "node.pod-ends", "--out", t.TempDir())
-	run.Dir = "../.."
+	r.cmd = exec.CommandContext(ctx, program, "run", "--stage", "kind", "--name", cluster, "--nodes", strconv.Itoa(nodes), "--keep",
+		"--system", "systems/reference-node-proxy.yaml", "--behaviours", behaviours, "--out", r.out)
+	r.cmd.Dir = "../.."
 	said, says := io.Pipe()
-	run.Stdout, run.Stderr = says, says
-	if err := run.Start(); err != nil {
+	r.said, r.cmd.Stdout, r.cmd.Stderr = said, says, says
+	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
 	go func() {
-		ended <- run.Wait()
+		r.ended <- r.cmd.Wait()
 		_ = says.Close()
 	}()
+	return r
+}
+
+// wait reads what the run says, each line of which it passes on, until it has ended, and takes the cluster back. It returns all
+// that the run said, and how it ended.
+func (r *running) wait(each func(line string)) (said string, err error) {
+	r.t.Helper()
 	var lines []string
-	killed := false
-	for text := bufio.NewScanner(said); text.Scan(); {
+	for text := bufio.NewScanner(r.said); text.Scan(); {
 		lines = append(lines, text.Text())
-		if !killed && strings.Contains(text.Text(), "recording the baseline") {
-			during, err := standing(ctx, cs)
-			if added := cmp.Diff(before, during); err != nil || !strings.Contains(added, "lastcall") {
-				t.Errorf("a recording is under way, and nothing of it is seen (%v): %s", err, added)
-			}
-			if killed = true; run.Process.Kill() != nil {
+		each(text.Text())
+	}
+	err = <-r.ended
+	// The other tests go on with the cluster.
+	if _, taken := provider.Create(r.t.Context()); taken != nil {
+		r.t.Fatal(taken)
+	}
+	return strings.Join(lines, "\n"), err
+}
+
+// seen looks for what the run adds to the cluster while it goes on.
+func (r *running) seen() {
+	r.t.Helper()
+	during, err := standing(r.t.Context(), r.cs)
+	if added := cmp.Diff(r.before.objects, during); err != nil || !strings.Contains(added, "lastcall") {
+		r.t.Errorf("a recording is under way, and nothing of it is seen (%v): %s", err, added)
+	}
+}
+
+// leftNothing waits until the cluster is as it was.
+func (r *running) leftNothing() {
+	r.t.Helper()
+	restored(r.t, 2*time.Minute, r.before.objects, func(ctx context.Context) (map[string][]string, error) { return standing(ctx, r.cs) })
+	restored(r.t, 2*time.Minute, r.before.nodes, listed)
+}
+
+// A run that was killed in the middle of a roll-out of node proxies, in a mesh with webhook, controller, plugin and agents, leaves nothing
+// behind a cleanup: no object that lives in no namespace, and the nodes as they were.
+func TestKilledRunner(t *testing.T) {
+	needsCluster(t)
+	kubeconfig := provider.GetKubeconfig()
+	r := begin(t, "node.proxy-ends")
+	killed := false
+	said, err := r.wait(func(line string) {
+		if !killed && strings.Contains(line, "replace the node proxies") {
+			r.seen()
+			if killed = true; r.cmd.Process.Kill() != nil {
 				t.Error("it had ended")
 			}
 		}
+	})
+	if !killed || err == nil {
+		t.Fatalf("it ended by itself (%v):\n%s", err, said)
 	}
-	if err := <-ended; !killed || err == nil {
-		t.Fatalf("it ended by itself (%v):\n%s", err, strings.Join(lines, "\n"))
-	}
-	// The other tests go on with the cluster.
-	if _, err := provider.Create(ctx); err != nil {
+	if _, err := suites.CleanupIn(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := suites.CleanupIn(ctx, kubeconfig); err != nil {
-		t.Fatal(err)
+	r.leftNothing()
+}
+
+// So does one that ends by itself, on a cluster that stays, without any cleanup.
+func TestEndedRunner(t *testing.T) {
+	needsCluster(t)
+	r := begin(t, "node.pod-ends")
+	looked := false
+	said, err := r.wait(func(line string) {
+		if !looked && strings.Contains(line, "recording the baseline") {
+			looked = true
+			r.seen()
+		}
+	})
+	if _, none := os.Stat(filepath.Join(r.out, "report.yaml")); none != nil || !looked {
+		t.Fatalf("it made no report (%v, %v), or no recording:\n%s", err, none, said)
 	}
-	restored(t, 2*time.Minute, before, func(ctx context.Context) (map[string][]string, error) { return standing(ctx, cs) })
-	restored(t, 2*time.Minute, nodesBefore, listed)
+	r.leftNothing()
 }
