@@ -13,10 +13,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
@@ -40,6 +42,9 @@ func (m *member) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.pod, "pod-name", os.Getenv("LASTCALL_POD_NAME"), "name of its pod; or LASTCALL_POD_NAME")
 	f.StringVar(&m.namespace, "namespace", os.Getenv("LASTCALL_NAMESPACE"), "namespace of its pod; or LASTCALL_NAMESPACE")
 }
+
+// dialledWithin is how long one dial of all controllers may take.
+const dialledWithin = 5 * time.Second
 
 // upstream is what a proxy has of the mesh's controllers.
 type upstream struct {
@@ -69,8 +74,12 @@ func (m *member) join(logger *log.Logger) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	// For the CA any will do: the next one is dialled where one does not answer.
-	conn, err := grpc.NewClient("passthrough:///"+all[0], append(dial, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+	// For the CA any will do: the next one is dialled where one does not answer. The keeper of a certificate has pauses of its own,
+	// and the library's would last for two minutes behind a long outage.
+	patient := grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialledWithin, Backoff: backoff.Config{
+		BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
+	}})
+	conn, err := grpc.NewClient("passthrough:///"+all[0], append(dial, patient, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		var errs []error
 		for _, to := range all {
 			c, err := dialController(ctx, to)
