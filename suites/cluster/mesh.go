@@ -249,27 +249,32 @@ func (s *Stage) trusted(ctx context.Context, webhook string) error {
 // the nodes' service network knows of them, the API server's node among them.
 func (g *ground) injects(ctx context.Context) error {
 	return disrupt.Await(ctx, serviceBudget, "the mesh's webhook to be reached", func(ctx context.Context) (bool, string, error) {
-		result, why := g.try(ctx)
+		result, why := g.try(ctx, injector.SidecarDataplane)
 		return result == timeline.TriedInjected, strings.TrimSpace(result + " " + why), nil
 	})
 }
 
-// try has the API server make a pod of the mesh, up to the point where it would be stored. The
-// webhook is asked as it is for any other.
-func (g *ground) try(ctx context.Context) (result, why string) {
+// try has the API server make a pod of the mesh, which a sidecar or its node's proxy is to serve, up to the point where it would be
+// stored. The webhook is asked as it is for any other.
+func (g *ground) try(ctx context.Context, dataplane string) (result, why string) {
 	pod := g.scope.ProbePod(deploy.Probe{Name: "try", Credentials: secretName})
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, membership.DataplaneLabel, dataplane)
 	made, err := g.stage.cs.CoreV1().Pods(g.scope.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err != nil:
 		return timeline.TriedRefused, err.Error()
-	case !injected(made):
+	case !injected(made, dataplane):
 		return timeline.TriedBare, ""
 	}
 	return timeline.TriedInjected, ""
 }
 
-// injected says whether a pod has a sidecar: the annotation is only somebody's word for it.
-func injected(pod *corev1.Pod) bool {
+// injected says whether a pod is in the mesh: whether it has a sidecar, for which the annotation is only somebody's word; or that
+// annotation, where a node's plugin goes by it.
+func injected(pod *corev1.Pod, dataplane string) bool {
+	if dataplane == membership.NodeDataplane {
+		return pod.Annotations[meshapi.DataplaneAnnotation] == dataplane
+	}
 	is := func(c corev1.Container) bool { return c.Name == injector.SidecarName }
 	return slices.ContainsFunc(pod.Spec.InitContainers, is) || slices.ContainsFunc(pod.Spec.Containers, is)
 }
@@ -278,11 +283,13 @@ func injected(pod *corev1.Pod) bool {
 const tryEvery = 50 * time.Millisecond
 
 // tries tells what becomes of pods that are tried, one each tryEvery however long the ones before
-// take, until the ground goes.
+// take, until the ground goes: of each data path in turn.
 func (g *ground) tries() {
 	tick := time.NewTicker(tryEvery)
 	defer tick.Stop()
-	for {
+	of := []string{injector.SidecarDataplane, membership.NodeDataplane}
+	for n := 0; ; n++ {
+		dataplane := of[n%len(of)]
 		select {
 		case <-tick.C:
 		case <-g.ctx.Done():
@@ -290,11 +297,11 @@ func (g *ground) tries() {
 		}
 		g.tasks.Go(func() {
 			began := timeline.Monotonic()
-			result, why := g.try(g.ctx)
+			result, why := g.try(g.ctx, dataplane)
 			if g.ctx.Err() != nil {
 				return
 			}
-			attrs := map[string]string{"result": result}
+			attrs := map[string]string{"result": result, "dataplane": dataplane}
 			if why != "" {
 				attrs["why"] = why
 			}

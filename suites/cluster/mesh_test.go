@@ -11,10 +11,11 @@ import (
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/injector"
+	"github.com/lastcall-dev/lastcall/fixtures/membership"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
 )
 
-// What a pod's annotation says of a sidecar is no sidecar.
+// What a pod's annotation says of a sidecar is no sidecar; and who its node's proxy serves has that annotation alone.
 func TestInjected(t *testing.T) {
 	for settings, want := range map[string]bool{"": true, "form: plain": true, "none": false} {
 		pod := &corev1.Pod{
@@ -28,8 +29,15 @@ func TestInjected(t *testing.T) {
 			}
 		}
 		pod.Annotations[meshapi.DataplaneAnnotation] = injector.SidecarDataplane
-		if is := injected(pod); is != want {
+		if is := injected(pod, injector.SidecarDataplane); is != want {
 			t.Errorf("%q: %t, want %t", settings, is, want)
+		}
+		if injected(pod, membership.NodeDataplane) {
+			t.Errorf("%q: a sidecar's counts as a node proxy's", settings)
+		}
+		pod.Annotations[meshapi.DataplaneAnnotation] = membership.NodeDataplane
+		if !injected(pod, membership.NodeDataplane) {
+			t.Errorf("%q: annotated, and not a node proxy's", settings)
 		}
 	}
 }

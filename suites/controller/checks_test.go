@@ -47,6 +47,20 @@ func TestInjects(t *testing.T) {
 		}, Want: spec.Fail},
 		{Name: "one is refused when the news is everywhere", Build: tries(scene.Exit+scene.P+100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
 		{Name: "one is refused before D", Build: tries(scene.D-100*time.Millisecond, timeline.TriedRefused), Want: spec.Pass},
+		{Name: "one of a node's proxy is bare", Build: func(s scene.Scene) {
+			tries(0, "")(s)
+			s.Event(scene.D+time.Second, timeline.PodTried, "", map[string]string{"result": timeline.TriedBare, "dataplane": "node"})
+		}, Want: spec.Fail},
+		{Name: "half of them are a node's proxy's", Build: func(s scene.Scene) {
+			tries(0, "")(s)
+			for at := scene.D; at < scene.Exit; at += 100 * time.Millisecond {
+				s.Event(at, timeline.PodTried, "", map[string]string{"result": timeline.TriedInjected, "dataplane": "node"})
+			}
+		}, Want: spec.Pass},
+		{Name: "too few are a node's proxy's", Build: func(s scene.Scene) {
+			tries(0, "")(s)
+			s.Event(scene.D+time.Second, timeline.PodTried, "", map[string]string{"result": timeline.TriedInjected, "dataplane": "node"})
+		}, Want: spec.Inconclusive},
 		{Name: "none is tried", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
 	})
 }
