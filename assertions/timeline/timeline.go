@@ -198,8 +198,9 @@ const (
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
 	// PodTried: the suite had the API server make a pod, up to the point where it would have been
-	// stored. Err is how long that took. Attrs: result (TriedInjected, TriedBare: it came without
-	// a sidecar, TriedRefused), and why where it was refused.
+	// stored. Err is how long that took. Attrs: result (TriedInjected, TriedBare: it came without what
+	// has it be in the mesh, TriedRefused), why where it was refused, and dataplane: who is to serve it ("sidecar", "node"; in older
+	// recordings it is not said, and is a sidecar).
 	PodTried EventKind = "pod.tried"
 	// LeaseHeld: who holds a lease changed. Name is the lease's. Attrs: holder (a pod's name; "":
 	// nobody), lasts (seconds that it is held without being renewed).
@@ -290,7 +291,8 @@ const (
 	// duration), error (as a runtime sees it); agent and proxy: how those were meanwhile (CNIUp...). Of a DEL:
 	// again (true) where it came with neither namespace nor result, noted (before and behind it: what the pod
 	// had, CNINoted), held (behind it: the sockets in the pod's network, as CNIDel has it; none where nobody looked), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
-	// result (its version). Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
+	// result (its version), and lacks: what of the result before it that lacks (interfaces, ips). Of a CHECK: bare (true), where what redirects the
+	// pod's connections had been taken away before. Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
 	// Of STATUS: writable (false), where the plugin can't write its folder.
 	CNICall EventKind = "cni.call"
 	// PodAsked: from within a pod that the stage made for CNICall (Name) an instance was asked something, on a connection of its

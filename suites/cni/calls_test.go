@@ -130,13 +130,16 @@ func TestEachVersionIsServed(t *testing.T) {
 		return func(s scene.Scene) {
 			calls(s, "", is("command=VERSION  versions=0.3.1 1.0.0"))
 			for _, v := range []string{"0.3.1", "1.0.0"} {
-				for _, command := range []string{"ADD", "CHECK", "DEL"} {
-					if command == leave || v == "0.3.1" && command == "CHECK" {
+				for _, command := range []string{"ADD", "CHECK", "bare", "DEL"} {
+					if command == leave || v == "0.3.1" && (command == "CHECK" || command == "bare") {
 						continue
 					}
 					one := is("version="+v, "command="+command)
-					if command == "ADD" {
+					switch command {
+					case "ADD":
 						one["result"] = v
+					case "bare":
+						one = is("version="+v, "command=CHECK", "bare=true", "error=no")
 					}
 					calls(s, "a", with(one, set(v, command)))
 				}
@@ -155,6 +158,9 @@ func TestEachVersionIsServed(t *testing.T) {
 		{Name: "all", Build: build(only("", "", ""), ""), Want: spec.Pass},
 		{Name: "no DEL", Build: build(only("", "", ""), "DEL"), Want: spec.Inconclusive},
 		{Name: "no CHECK", Build: build(only("", "", ""), "CHECK"), Want: spec.Inconclusive},
+		{Name: "no CHECK without its redirect", Build: build(only("", "", ""), "bare"), Want: spec.Inconclusive},
+		{Name: "CHECK does not notice that", Build: build(only("1.0.0", "bare", "error="), ""), Want: spec.Fail},
+		{Name: "a result that lacks something", Build: build(only("1.0.0", "ADD", "lacks=interfaces"), ""), Want: spec.Fail},
 		{Name: "none that has CHECK is claimed", Build: func(s scene.Scene) {
 			calls(s, "", is("command=VERSION  versions=0.3.1"))
 			calls(s, "a", is("command=ADD  version=0.3.1  result=0.3.1"), is("command=DEL  version=0.3.1"))

@@ -27,18 +27,19 @@ var _ = behaviour.Register(called(behaviour.Behaviour{
 	Fix:    "Print the result in the version of the configuration, and claim no version in which ADD, CHECK and DEL were not tried.",
 
 	Checks:   []assertions.Check{EachVersionIsServed()},
-	BrokenBy: []spec.Fault{cni.AnswersInItsOwn},
+	BrokenBy: []spec.Fault{cni.AnswersInItsOwn, cni.DropsInterfaces, cni.ChecksNothing},
 }))
 
 // EachVersionIsServed judges ADD, CHECK and DEL in each version that the plugin claims.
 func EachVersionIsServed() assertions.Check {
 	claimed := assertions.Floor{Name: "versions of the specification that the plugin claims", N: 1, Reason: "a plugin that claims none is never called"}
 	served := assertions.Floor{Per: "version", Name: "kinds of calls in that version, but for CHECK", N: 2, Reason: "there are ADD and DEL in all of them"}
+	noticed := assertions.Floor{Per: "version", Name: "calls of CHECK in that version for a pod whose redirect was gone, from 0.4.0 on", N: 1, Reason: "it is taken away, and asked for, once"}
 	checked := assertions.Floor{Per: "version", Name: "calls of CHECK in that version, from 0.4.0 on", N: 1, Reason: "there is none before"}
 	return assertions.Check{
 		Name:     "ADD, CHECK and DEL in each version that is claimed",
-		Expected: "each succeeds, CHECK from 0.4.0 on, and the result of ADD is of that version",
-		Floors:   []assertions.Floor{claimed, served, checked},
+		Expected: "each succeeds, CHECK from 0.4.0 on, and the result of ADD is of that version, and has all of the one before it; CHECK fails for a pod whose connections nothing redirects any more",
+		Floors:   []assertions.Floor{claimed, served, checked, noticed},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			var all []string
@@ -51,9 +52,10 @@ func EachVersionIsServed() assertions.Check {
 			tally.Count(claimed, len(all))
 			total := 0
 			if !slices.ContainsFunc(all, cni.HasCheck) {
-				none := checked
-				none.N = 0
-				tally.Count(none, 0)
+				for _, none := range []assertions.Floor{checked, noticed} {
+					none.N = 0
+					tally.Count(none, 0)
+				}
 			}
 			for _, v := range all {
 				kinds := 0
@@ -61,25 +63,38 @@ func EachVersionIsServed() assertions.Check {
 					calls := callsOf(c, &tally, command, func(k call) bool { return k.Attrs["version"] == v })
 					switch {
 					case command == "CHECK" && cni.HasCheck(v):
-						tally.Least(checked, v, len(calls))
+						bare := 0
+						for _, k := range calls {
+							if k.Attrs["bare"] != "" {
+								bare++
+							}
+						}
+						tally.Least(checked, v, len(calls)-bare)
+						tally.Least(noticed, v, bare)
 					case command != "CHECK" && len(calls) > 0:
 						kinds++
 					}
 					total += len(calls)
 					for _, k := range calls {
-						switch got := k.Attrs["result"]; {
+						switch got, lacks := k.Attrs["result"], k.Attrs["lacks"]; {
+						case k.Attrs["bare"] != "":
+							if k.failed == "" {
+								tally.Against(k.At, k.Name, "", "%v: nothing redirected the pod's connections any more, and it succeeded", k)
+							}
 						case k.failed != "":
 							k.against(&tally)
 						case command == "ADD" && got != v:
 							tally.Against(k.At, k.Name, "", "%v: the result is of version %q", k, got)
+						case lacks != "":
+							tally.Against(k.At, k.Name, "", "%v: the result lacks the %s of the one before it", k, strings.ReplaceAll(lacks, " ", " and the "))
 						}
 					}
 				}
 				tally.Least(served, v, kinds)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("all %d calls succeeded, in %s: %s", total, assertions.Plural(len(all), "version", "versions"), strings.Join(all, ", ")),
-				fmt.Sprintf("%d of %s failed, or had a result of another version", tally.Culprits(), assertions.Plural(total, "call", "calls")))
+				fmt.Sprintf("all %d calls came out as they should, in %s: %s", total, assertions.Plural(len(all), "version", "versions"), strings.Join(all, ", ")),
+				fmt.Sprintf("%d of %s came out otherwise, or had another result", tally.Culprits(), assertions.Plural(total, "call", "calls")))
 		},
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/enrolment"
 	"github.com/lastcall-dev/lastcall/fixtures/membership"
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
@@ -179,7 +180,10 @@ func (r *runtimeCalls) call(ctx context.Context, command string, p *calledPod, a
 
 func (r *runtimeCalls) add(ctx context.Context, p *calledPod, attrs map[string]string) {
 	r.call(ctx, "ADD", p, attrs, func(ctx context.Context, attrs map[string]string) (err error) {
-		attrs["result"], err = p.Result(ctx, p.net)
+		var lacks []string
+		if attrs["result"], lacks, err = p.Result(ctx, p.net); len(lacks) > 0 {
+			attrs["lacks"] = strings.Join(lacks, " ")
+		}
 		return err
 	})
 }
@@ -246,11 +250,25 @@ func (r *runtimeCalls) versions(ctx context.Context) error {
 		p.Attachment = p.As(v)
 		r.add(ctx, p, of)
 		if chain.Checks(v) {
-			r.call(ctx, "CHECK", p, of, func(ctx context.Context, _ map[string]string) error { return p.Check(ctx, p.net) })
+			check := func(ctx context.Context, _ map[string]string) error { return p.Check(ctx, p.net) }
+			r.call(ctx, "CHECK", p, of, check)
+			if err := p.bare(); err != nil {
+				return err
+			}
+			r.call(ctx, "CHECK", p, map[string]string{"version": v, "bare": "true"}, check)
 		}
 		r.del(ctx, p, false, of)
 	}
 	return r.close(pods...)
+}
+
+// bare takes away what redirects the pod's connections.
+func (p *calledPod) bare() error {
+	space, err := os.Open(p.net.Namespace())
+	if err != nil {
+		return err
+	}
+	return errors.Join(redirect.Remove(space), space.Close())
 }
 
 // again calls DEL of the same pods three times.
