@@ -94,6 +94,8 @@ type Census struct {
 	Pod string `json:"pod"`
 	// Peers are host:port each. None: all that are held, listeners and what is dialled too, whose peer may be unspecified (0.0.0.0:0, [::]:0).
 	Peers []string `json:"peers,omitempty"`
+	// Others: but for those that the pod's own processes hold.
+	Others bool `json:"others,omitempty"`
 }
 
 // Counted is a Census's answer.

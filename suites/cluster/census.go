@@ -17,7 +17,8 @@ import (
 
 // census tells, as long as the ground is there, which sockets the pods that stand before what is
 // ended have to it: one event for each of the peers, host:port, as the witness of the pod's node
-// counts them. Of pods that are ended (goes) it is told as long as they are there.
+// counts them: those of a node's proxy, where there is one, and none of our own client's. Of pods that are ended (goes) it is told as
+// long as they are there.
 func (g *ground) census(pods []deploy.Instance, goes bool, at []string) {
 	slices.Sort(at)
 	pods = slices.Clone(pods)
@@ -57,7 +58,7 @@ func (g *ground) count(pod deploy.Instance, peers []string) error {
 	if w == nil {
 		return fmt.Errorf("no witness on node %s", pod.Node)
 	}
-	seen, err := w.Count(g.ctx, control.Census{Pod: pod.UID, Peers: peers})
+	seen, err := w.Count(g.ctx, control.Census{Pod: pod.UID, Peers: peers, Others: g.byNodes()})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
@@ -84,7 +85,7 @@ func TestCensus(t *testing.T) {
 			witness, _ := follows(t, s, func(timeline.Record, time.Duration) {})
 			pod := deploy.Instance{UID: "uid-g", Name: "gateway-1", Node: tc.node}
 			tl := recordedBy(t, func(sink *behaviour.Sink) {
-				g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx}
+				g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx, system: behaviour.Subject{System: &system.System{}}}
 				g.census([]deploy.Instance{pod}, false, peers)
 			})
 			byLook := map[time.Duration][]string{}
@@ -128,7 +129,7 @@ func TestCensusOfWhoGoes(t *testing.T) {
 	}}
 	witness, _ := follows(t, serve(t, count), func(timeline.Record, time.Duration) {})
 	tl := recordedBy(t, func(sink *behaviour.Sink) {
-		g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx}
+		g := &ground{stage: &Stage{shared: &shared{backstage: map[string]*agent{"n1": witness}}}, sink: sink, ctx: ctx, system: behaviour.Subject{System: &system.System{}}}
 		g.census([]deploy.Instance{{UID: "uid-a", Node: "n1"}, {UID: "uid-b", Node: "n1"}}, true, []string{"10.0.0.2:80"})
 	})
 	goes, stays := tl.EventsOf(timeline.Sockets, "uid-a"), tl.EventsOf(timeline.Sockets, "uid-b")

@@ -26,7 +26,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		},
 	},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE},
 
 	Why:    "A proxy keeps tunnels to all whom its workloads call, in each workload's own network. Of one to a pod that has gone nobody hears anything any more; the next connection to the pod's address, which may be another pod's by then, goes into it and is lost, or waits until a keepalive gives it up.",
 	Causes: "A pool that looks at a tunnel only when it next uses it, and not at the GOAWAY and close_notify that came on it. Or the other side ended nothing before its interface went.",

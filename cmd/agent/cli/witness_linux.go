@@ -43,6 +43,10 @@ type counter struct{ processes *witness.Processes }
 
 func (c counter) Count(_ context.Context, q control.Census) (control.Counted, error) {
 	at := timeline.Monotonic()
-	sockets, err := c.processes.Sockets(q.Pod, q.Peers)
+	look := c.processes.Sockets
+	if q.Others {
+		look = c.processes.Others
+	}
+	sockets, err := look(q.Pod, q.Peers)
 	return control.Counted{At: at, Sockets: sockets}, err
 }
