@@ -157,6 +157,30 @@ func (c *Cluster) ServiceSubnets() []netip.Prefix { return slices.Clone(c.record
 // Nodes are the cluster's nodes, control plane first.
 func (c *Cluster) Nodes() []Node { return slices.Clone(c.nodes) }
 
+// Networks opens the network namespaces of the nodes, which the caller closes: on the engine's own machine, as root.
+func (c *Cluster) Networks(ctx context.Context) (_ []*os.File, err error) {
+	var all []*os.File
+	defer func() {
+		if err != nil {
+			for _, f := range all {
+				_ = f.Close()
+			}
+		}
+	}()
+	for _, node := range c.nodes {
+		pid, err := docker.Output(ctx, "inspect", "--format", "{{.State.Pid}}", node.Name)
+		if err != nil {
+			return nil, fmt.Errorf("the network of node %s: %w", node.Name, err)
+		}
+		f, err := os.Open(filepath.Join("/proc", strings.TrimSpace(pid), "ns", "net"))
+		if err != nil {
+			return nil, fmt.Errorf("the network of node %s: %w", node.Name, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
 // NodeSubnets are the ranges of the cluster's docker network.
 func (c *Cluster) NodeSubnets(ctx context.Context) ([]netip.Prefix, error) {
 	lines, err := docker.Lines(ctx, "network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}}\n{{end}}", c.Network())

@@ -66,8 +66,6 @@ func (c Config) unbroken(f spec.Fault, selected []behaviour.Behaviour) string {
 	switch {
 	case c.Stage == StageHost && (!host.Has(f) || part.Controls && !behaviour.HandedOver(f)):
 		return "it breaks what only a cluster has: use stage kind"
-	case c.Stage != StageHost && behaviour.OfBench(f):
-		return "nothing but a node's wire shows it, which is seen on the bench: use stage host"
 	case c.System != nil && !c.System.Reference() && ours:
 		return "it breaks the suite's own reference, which a system of others is not"
 	case c.System != nil && (ours || network) && !c.System.Made(of) && !(behaviour.HandedOver(f) && c.System.Meshed()):

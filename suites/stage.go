@@ -345,10 +345,14 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var networks func(context.Context) ([]*os.File, error)
+	if bridged() {
+		networks = s.cluster.Networks
+	}
 	s.Stage, err = cluster.Open(ctx, cluster.Config{
 		Rest: conf, Run: id, Image: image.Ref, Ours: true, KindName: s.cluster.Network(), Nodes: shell{},
-		Reachable: bridged(),
-		System:    cfg.System, Rendered: filepath.Join(cfg.Out, systemDir),
+		Reachable: bridged(), Networks: networks,
+		System: cfg.System, Rendered: filepath.Join(cfg.Out, systemDir),
 	})
 	return s, err
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
-	"github.com/lastcall-dev/lastcall/fixtures/sidecar"
 	"github.com/lastcall-dev/lastcall/fixtures/slicewriter"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -46,13 +45,11 @@ func OfCluster(f spec.Fault) bool {
 	return fixtures.Has(slicewriter.Faults(), f) || fixtures.Has(deploy.Faults(), f)
 }
 
-// OfBench says whether a fault is one that nothing but a node's wire shows, which is seen on the bench alone.
-func OfBench(f spec.Fault) bool { return f == sidecar.PlainAtFirst }
-
 // HandedOver says whether a fault is one of a mesh's controllers which some recording has for itself: they
 // are what is ended there, whoever is tested.
 func HandedOver(f spec.Fault) bool {
-	return slices.ContainsFunc(Catalogue(), func(b Behaviour) bool {
+	row, _ := system.RoleOf(ComponentOf(f))
+	return row.Controls && slices.ContainsFunc(Catalogue(), func(b Behaviour) bool {
 		return b.Disrupt.Kind == disrupt.HandOver && slices.Contains(b.BrokenBy, f)
 	})
 }

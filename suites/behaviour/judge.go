@@ -294,8 +294,8 @@ func (r recording) doubt() string {
 		case timeline.AgentLost:
 			return fmt.Sprintf("the agent %s was lost: %s", e.Attrs["agent"], e.Attrs["why"])
 		case timeline.WatchGap:
-			// Nobody judges by nodes or by the cluster's own events.
-			if e.Subject != "nodes" && e.Subject != "events" {
+			// Nobody judges by nodes or by the cluster's own events; and by the wire only who looks for its gaps himself.
+			if e.Subject != "nodes" && e.Subject != "events" && e.Subject != wireGap {
 				return fmt.Sprintf("there is a gap in what was seen of %s: %s", e.Subject, e.Attrs["why"])
 			}
 		case timeline.LedgerTail:

@@ -74,6 +74,12 @@ func (s Scenario) Needs(f spec.Feature) bool {
 	})
 }
 
+// TunnelsAlone says whether all that is sent to its pods themselves goes in tunnels: their nodes' wires tell of the begins and ends of
+// these, and have little else to be looked at.
+func (s Scenario) TunnelsAlone() bool {
+	return !slices.ContainsFunc(s.Traffic, func(p load.Profile) bool { return p.Path.PerPod() && p.Protocol != flow.HBONE })
+}
+
 // calibrates says whether the scenario is the control of a run under a fault ("": none): one
 // of another fault is a row of its matrix.
 func (s Scenario) calibrates(fault spec.Fault) bool { return s.Control && s.Fault == fault }

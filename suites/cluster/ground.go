@@ -71,6 +71,10 @@ type ground struct {
 	ctx      context.Context
 	direct   behaviour.Targets
 
+	// meshedAt and strangerAt are the addresses of pods in the mesh and outside of it, and calledAt those of the Services that
+	// the clients dial, or the instances.
+	meshedAt, strangerAt, calledAt addresses
+
 	asks     *http.Client // for the health of instances
 	relieved sync.Once    // the pressure was ended before the streams
 
@@ -111,6 +115,9 @@ func (g *ground) open(ctx context.Context) error {
 	if g.observer, err = observe.Start(g.ctx, s.cfg.Rest, observe.Options{
 		Namespaces: []string{g.scope.Namespace}, Leases: g.system.Stands().Controls, Emit: g.observed,
 	}); err != nil {
+		return err
+	}
+	if err := g.watchWire(ctx); err != nil {
 		return err
 	}
 	if err := s.credentials(ctx, g.scope); err != nil {
@@ -295,6 +302,7 @@ func (g *ground) observed(e timeline.Event) {
 		g.fronts.note(e)
 	}
 	g.sink.Emit(timeline.Record{Event: &e}, 0)
+	g.locate(e)
 	g.tellAddress(e)
 	g.noteKill(e)
 	g.relieve(e)

@@ -46,6 +46,9 @@ func Lacks(b behaviour.Behaviour, sys *system.System, ours, reachable bool) beha
 			return behaviour.Because(spec.Uncarried, why)
 		}
 	}
+	if slices.Contains(b.Needs, spec.Wire) && !(ours && reachable) {
+		return behaviour.Because(spec.Uncarried, "it looks at what passes between the nodes' pods, which takes nodes whose networks are this machine's: use --stage kind, on Linux, or --stage host")
+	}
 	outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 	if outside && !reachable {
 		return behaviour.Because(spec.Uncarried, "its clients are outside the cluster, and no node's address can be reached from here: use --stage kind, on Linux")

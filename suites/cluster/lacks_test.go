@@ -53,8 +53,8 @@ func TestLacks(t *testing.T) {
 			if b.Disrupt.NodeWide() && skip[[2]bool{false, true}].Why == "" {
 				t.Errorf("%s of %s would touch the nodes of others", b.ID, name)
 			}
-			// Its clients, or who asks for its instances' health.
-			outside := slices.Contains(b.Needs, spec.LBHealth) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
+			// Its clients, or who asks for its instances' health, or looks at the nodes' wires.
+			outside := slices.Contains(b.Needs, spec.LBHealth) || slices.Contains(b.Needs, spec.Wire) || slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path.Outside() })
 			if lacks := skip[[2]bool{true, false}]; outside && lacks.Why == "" || !outside && lacks != most {
 				t.Errorf("%s of %s, dialled from outside %t, in a cluster that can't be reached: %+v", b.ID, name, outside, lacks)
 			}

@@ -38,6 +38,7 @@ func (g *ground) callPeer(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the Service of whom the instances dial: %w", err)
 	}
+	g.calledAt.add(svc.Spec.ClusterIPs...)
 	if err := deploy.Create(ctx, g.stage.cs, g.scope.Deployment(peer)); err != nil {
 		return "", err
 	}

@@ -73,6 +73,7 @@ func (g *ground) findWays(ctx context.Context) error {
 			return fmt.Errorf("the Service of the path %s: %w", v, err)
 		}
 		g.ways.services[v] = svc
+		g.calledAt.add(svc.Spec.ClusterIPs...)
 	}
 	for _, p := range g.scenario.Traffic {
 		if p.Op != flow.Lookup {

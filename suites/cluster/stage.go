@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,8 @@ type Config struct {
 	Reachable bool
 	// Nodes runs commands on the nodes, where the suite made them.
 	Nodes disrupt.NodeShell
+	// Networks opens the network namespaces of the nodes, where this process may look into them. The caller closes them.
+	Networks func(context.Context) ([]*os.File, error)
 	// System is what is tested; nil: the reference, its app and its gateway.
 	System *system.System
 	// Rendered is the folder for the system's rendered configuration, a folder for each
@@ -377,7 +380,7 @@ func (s *Stage) schedulable(ctx context.Context) ([]string, error) {
 // Fit is a behaviour as the stage carries it, or says why it can't.
 func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip) {
 	skip := s.lack(b)
-	b.BrokenBy = slices.DeleteFunc(s.stack.Breaks(b), behaviour.OfBench)
+	b.BrokenBy = s.stack.Breaks(b)
 	sys := s.stack.Subject(b.Topology)
 	if skip.Why != "" || sys.OwnApp() {
 		b.Topology = b.Topology.Together()

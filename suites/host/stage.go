@@ -210,7 +210,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 	}
 	for _, need := range b.Needs {
 		switch need {
-		case spec.Services, spec.Bench, spec.Knocks:
+		case spec.Services, spec.Bench, spec.Wire, spec.Knocks:
 			continue
 		}
 		if why := sys.Lacks(need); why != "" {

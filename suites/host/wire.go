@@ -4,15 +4,10 @@ package host
 
 import (
 	"net/netip"
-	"slices"
 
-	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
-	"github.com/lastcall-dev/lastcall/fixtures/bench"
 	"github.com/lastcall-dev/lastcall/fixtures/meshapi"
-	"github.com/lastcall-dev/lastcall/fixtures/redirect"
-	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
+	"github.com/lastcall-dev/lastcall/suites/behaviour"
 )
 
 // watchWire has the recording told of what pods of its mesh say to each other, and to the Services' own
@@ -33,68 +28,18 @@ func (m *meshed) watchWire() error {
 			services[a] = true
 		}
 	}
-	told := map[wired]bool{}
-	wait, err := m.bench.network.Watch(m.ctx, func(s bench.Segment) {
-		for _, w := range wiredBy(s) {
-			var ours bool
-			switch {
-			case told[w]: // which spares looking anybody up
-			case w.ends(): // what was told to begin, whether discovery has its pods yet or not
-				ours = told[wired{timeline.WireDialled, s.From, s.To}] || told[wired{timeline.WireDialled, s.To, s.From}]
-			default:
-				ours = m.enrolled(s.From.Addr()) && (services[s.To.Addr().String()] || m.enrolled(s.To.Addr()))
-			}
-			if !ours {
-				continue
-			}
-			told[w] = true
-			m.sink.Event(timeline.Event{Source: node, Kind: timeline.Wire, Node: node, Attrs: map[string]string{
-				"what": w.what, "from": w.from.String(), "to": w.to.String(),
-			}})
-		}
-	})
+	tell := func(e timeline.Event) {
+		e.Source, e.Node = node, node
+		m.sink.Event(e)
+	}
+	w := behaviour.NewWire(tell, m.enrolled, func(a netip.Addr) bool { return services[a.String()] || m.enrolled(a) })
+	wait, err := m.bench.network.Watch(m.ctx, w.See)
 	if err != nil {
 		return err
 	}
-	m.sink.Event(timeline.Event{Source: node, Kind: timeline.Marker, Node: node, Attrs: map[string]string{"what": assertions.MarkWire}})
-	m.tasks.Go(func() {
-		if err := wait(); err != nil {
-			m.sink.Event(timeline.Event{Source: node, Kind: timeline.WatchGap, Subject: "wire", Name: node, Attrs: map[string]string{"why": err.Error()}})
-		}
-	})
+	w.Watched()
+	m.tasks.Go(func() { w.Over(wait()) })
 	return nil
-}
-
-// tunnelsAlone says whether all that is sent to pods of the recording goes in tunnels: the wire tells of their begins and
-// ends, and has little else to be looked at.
-func (m *meshed) tunnelsAlone() bool {
-	return !slices.ContainsFunc(m.scenario.Traffic, func(p load.Profile) bool { return p.Path.PerPod() && p.Protocol != flow.HBONE })
-}
-
-// wired is what is told once of a connection, in one direction.
-type wired struct {
-	what     string
-	from, to netip.AddrPort
-}
-
-// ends says whether it is the end of a connection.
-func (w wired) ends() bool { return w.what == timeline.WireEnded || w.what == timeline.WireReset }
-
-// wiredBy is what a segment may be the first to show.
-func wiredBy(s bench.Segment) []wired {
-	var out []wired
-	if s.Begins {
-		out = append(out, wired{timeline.WireDialled, s.From, s.To})
-	}
-	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
-	case tunnel && s.Resets:
-		out = append(out, wired{timeline.WireReset, s.From, s.To})
-	case tunnel && s.Ends:
-		out = append(out, wired{timeline.WireEnded, s.From, s.To})
-	case !tunnel && s.Payload > 0:
-		out = append(out, wired{timeline.WireSaid, s.From, s.To})
-	}
-	return out
 }
 
 // enrolled says whether discovery has an address in the mesh.

@@ -62,7 +62,7 @@ func ToldBeforeItGoes() assertions.Check {
 	}
 	return assertions.Check{
 		Name:     standing,
-		Expected: "GOAWAY and then close_notify come on each before the interface of the workload goes; and by then its FIN or an RST has left the workload on each that the mesh's pods have with it, which is judged on the bench alone: nobody watches a cluster's wire",
+		Expected: "GOAWAY and then close_notify come on each before the interface of the workload goes; and by then its FIN or an RST has left the workload on each that the mesh's pods have with it, which is judged where somebody watches the nodes' wires: on the bench, and on clusters that the suite made",
 		Floors:   []assertions.Floor{stood, silent, wired},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally

@@ -20,7 +20,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Level:   spec.Must,
 	Refs:    []spec.Ref{whateverRestarts},
 	Profile: spec.Mesh,
-	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Bench},
+	Needs:   []spec.Feature{spec.Services, spec.HBONE, spec.Wire},
 
 	Why:    "Each update of the mesh puts a proxy beside each node's old one that knows nobody at first, and takes the apps' next connections. One that passes on what it can't place loses none of them, so that the roll-out looks as good as it can, and has sent the mesh's traffic in plain text.",
 	Causes: "A proxy that is ready when it listens, and hears from discovery behind that. Redirect rules that are taken away and written anew in a roll-out.",

@@ -66,7 +66,7 @@ func CallsServedOnceServed() assertions.Check {
 		Reason: "it shows that what passes is seen; a pool needs few of them"}
 	return assertions.Check{
 		Name:     "what the app sends out from its start",
-		Expected: "every call is served that begins after the first that was, to the app's end; and none goes in plain text, which is judged on the bench alone: nobody watches a cluster's wire",
+		Expected: "every call is served that begins after the first that was, to the app's end; and none goes in plain text, which is judged where somebody watches the nodes' wires: on the bench, and on clusters that the suite made",
 		Floors:   []assertions.Floor{early, later, tunnels},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally

@@ -89,6 +89,8 @@ const (
 	ControlPlane Feature = "ControlPlane"
 	// Bench: the stage makes the nodes and the pods itself, is their container runtime, and sees into their networks.
 	Bench Feature = "Bench"
+	// Wire: somebody sees what passes between the nodes' pods.
+	Wire Feature = "Wire"
 	// Knocks: the stage knocks at a workload's ports while its node's proxy is replaced, from within its network too.
 	Knocks Feature = "Knocks"
 )

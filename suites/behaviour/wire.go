@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"net/netip"
+
+	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
+	"github.com/lastcall-dev/lastcall/fixtures/redirect"
+	"github.com/lastcall-dev/lastcall/fixtures/wire"
+)
+
+// Wire has a recording told of what pods of its mesh say to each other, as their nodes have it: of each connection once that it
+// was made, of a tunnel how each side ended it, and of what is in none that something was said (timeline.Wire).
+type Wire struct {
+	tell     func(timeline.Event)
+	from, to func(netip.Addr) bool
+	told     map[wired]bool
+}
+
+// NewWire tells of what begins from some addresses to some, and of what is said between these last.
+func NewWire(tell func(timeline.Event), from, to func(netip.Addr) bool) *Wire {
+	return &Wire{tell: tell, from: from, to: to, told: map[wired]bool{}}
+}
+
+// Watched tells that somebody looks from now on.
+func (w *Wire) Watched() {
+	w.tell(timeline.Event{Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkWire}})
+}
+
+// wireGap is the subject of what was missed, which assertions.Tally.SeenWire looks for.
+const wireGap = "wire"
+
+// Over tells of what was missed, where something was.
+func (w *Wire) Over(missed error) {
+	if missed != nil {
+		w.tell(timeline.Event{Kind: timeline.WatchGap, Subject: wireGap, Name: wireGap, Attrs: map[string]string{"why": missed.Error()}})
+	}
+}
+
+// See takes a segment. It is called by one at a time.
+func (w *Wire) See(s wire.Segment) {
+	for _, is := range wiredBy(s) {
+		if w.told[is] || !w.ours(is) {
+			continue
+		}
+		w.told[is] = true
+		w.tell(timeline.Event{Kind: timeline.Wire, Attrs: map[string]string{
+			"what": is.what, "from": is.from.String(), "to": is.to.String(),
+		}})
+	}
+}
+
+// ours says whether it is told of: what begins between the addresses that count; what was told to begin, whether its pods are
+// known yet or not; and what is said of which nobody saw the begin.
+func (w *Wire) ours(is wired) bool {
+	from, to := is.from.Addr(), is.to.Addr()
+	if is.what == timeline.WireDialled {
+		return w.from(from) && w.to(to)
+	}
+	begun := w.told[wired{timeline.WireDialled, is.from, is.to}] || w.told[wired{timeline.WireDialled, is.to, is.from}]
+	return begun || is.what == timeline.WireSaid && w.to(from) && w.to(to)
+}
+
+// wired is what is told once of a connection, in one direction.
+type wired struct {
+	what     string
+	from, to netip.AddrPort
+}
+
+// wiredBy is what a segment may be the first to show.
+func wiredBy(s wire.Segment) []wired {
+	var out []wired
+	if s.Begins {
+		out = append(out, wired{timeline.WireDialled, s.From, s.To})
+	}
+	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
+	case tunnel && s.Resets:
+		out = append(out, wired{timeline.WireReset, s.From, s.To})
+	case tunnel && s.Ends:
+		out = append(out, wired{timeline.WireEnded, s.From, s.To})
+	case !tunnel && s.Payload > 0:
+		out = append(out, wired{timeline.WireSaid, s.From, s.To})
+	}
+	return out
+}
