@@ -29,7 +29,12 @@ type Port struct {
 	Says []byte
 	// Number is the port that is told of, where what is dialled is redirected to it; 0: that of At.
 	Number uint16
+	// Every is how often it is knocked at, where that is not as often as at the others.
+	Every time.Duration
 }
+
+// every is how often it is knocked at.
+func (c Config) every(p Port) time.Duration { return cmp.Or(p.Every, c.Every) }
 
 // Config says where and how often.
 type Config struct {
@@ -93,7 +98,7 @@ func (l *lane) run(ctx context.Context) {
 		all.Go(func() {
 			runtime.LockOSThread() // which ends with this goroutine, whatever network it is in
 			err := l.port.Within(func() error {
-				l.knocks(ctx, begun.Add(time.Duration(n)*l.cfg.Every))
+				l.knocks(ctx, begun.Add(time.Duration(n)*l.cfg.every(l.port)))
 				return nil
 			})
 			if err != nil {
@@ -130,7 +135,7 @@ func (l *lane) knocks(ctx context.Context, due time.Time) {
 			return
 		}
 		l.knock()
-		due = due.Add(hands * l.cfg.Every)
+		due = due.Add(hands * l.cfg.every(l.port))
 	}
 }
 

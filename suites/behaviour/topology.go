@@ -225,6 +225,11 @@ var (
 		Role: system.Sidecar, Form: system.Native, Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// ResumingOnNodes is Resuming of an app whose pods their nodes' proxies serve.
+	ResumingOnNodes = Topology{
+		Role: system.NodeProxy, Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
+	}
 	// PerNode has one pod on each of two nodes, and takes it away before it
 	// brings the next: what reaches that node meanwhile needs the fallback
 	// to terminating endpoints.

@@ -150,15 +150,7 @@ func (m *meshed) whileAway(ctx context.Context, n *nodeSide, kill func(), start 
 
 // holds tells what a node has of a pod that is gone.
 func (m *meshed) holds(ctx context.Context, n *nodeSide, of *host.Instance, space *os.File) error {
-	var held []appsockets.Socket
-	err := redirect.Within(space, func() (err error) {
-		held, err = appsockets.Held()
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	keeps, err := n.keeps(space)
+	attrs, err := n.has(space)
 	if err != nil {
 		return err
 	}
@@ -166,10 +158,26 @@ func (m *meshed) holds(ctx context.Context, n *nodeSide, of *host.Instance, spac
 	if err != nil {
 		return err
 	}
-	m.sink.Event(timeline.Event{Source: node, Kind: timeline.NodeHolds, Subject: of.UID(), Name: of.Name(), Node: n.name, Attrs: map[string]string{
-		"held": appsockets.Words(held), "keeps": strings.Join(keeps, " "), "named": strconv.FormatBool(slices.Contains(named, of.UID())),
-	}})
+	attrs["named"] = strconv.FormatBool(slices.Contains(named, of.UID()))
+	m.sink.Event(timeline.Event{Source: node, Kind: timeline.NodeHolds, Subject: of.UID(), Name: of.Name(), Node: n.name, Attrs: attrs})
 	return nil
+}
+
+// has says what is left of a pod that is gone, by its network: the sockets that somebody holds there, and who of the node's has it open.
+func (n *nodeSide) has(space *os.File) (map[string]string, error) {
+	var held []appsockets.Socket
+	err := redirect.Within(space, func() (err error) {
+		held, err = appsockets.Held()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	keeps, err := n.keeps(space)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"held": appsockets.Words(held), "keeps": strings.Join(keeps, " ")}, nil
 }
 
 // keeps are who of the node's agent and its proxies has a network namespace open.

@@ -76,7 +76,8 @@ type meshed struct {
 	logs  string      // the folder for what the processes write
 	nodes []*nodeSide // where pods are served by their nodes' proxies
 
-	crashing atomic.Bool // a node's proxy or its agent has been killed
+	crashing  atomic.Bool // a node's proxy or its agent has been killed
+	departing departures
 
 	subscriber *host.Pod // of discovery; nil: nobody is asked
 	pod        *host.Pod // the clients'
@@ -112,7 +113,7 @@ func (m *meshed) open(ctx context.Context) error {
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
 	// What an app sends out while nobody carries it; and how the tunnels of pods end whose node's proxy outlives them.
-	if t.Late > 0 || m.unenrols() || m.losesNode() || m.byNodes() && m.tunnelsAlone() {
+	if t.Late > 0 || m.unenrols() || m.losesNode() || m.byNodes() && (m.handsOver() || m.scenario.TunnelsAlone()) {
 		if err := m.watchWire(); err != nil {
 			return err
 		}
@@ -375,6 +376,7 @@ func (m *meshed) event(e timeline.Event) {
 		}
 	}
 	m.callOut(e)
+	m.lookBehind(e)
 	m.ground.event(e)
 }
 
@@ -519,7 +521,7 @@ func (m *meshed) Start(ctx context.Context) (names []flow.Stream, nodes []string
 	if err := m.probe.Start(ctx, all...); err != nil {
 		return nil, nil, err
 	}
-	if err := m.beginCalls(); err != nil {
+	if err := errors.Join(m.beginCalls(), m.departs()); err != nil {
 		return nil, nil, err
 	}
 	return names, []string{host.Node(m.clientNode())}, m.startPressure(ctx)
@@ -560,7 +562,7 @@ func (m *meshed) Disrupt(ctx context.Context) error {
 	case disrupt.Peers:
 		return m.misbehave(ctx)
 	case disrupt.HandOver:
-		return m.handOver(ctx)
+		return m.done(ctx, m.handOver)
 	case disrupt.ReplaceProxies:
 		return m.done(ctx, m.replaceProxies)
 	case disrupt.HurryProxies:
@@ -609,6 +611,7 @@ func (m *meshed) Close(ctx context.Context) error {
 		errs = append(errs, pod.Close())
 	}
 	errs = append(errs, m.closePeers(ctx), m.closeNewcomers(ctx), m.ground.Close(ctx), m.closeNodes())
+	m.departing.close()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {

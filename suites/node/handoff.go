@@ -33,7 +33,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.ReplaceProxies,
 	Traffic:    through,
 	Checks:     []assertions.Check{NoneKnocksInVain()},
-	BrokenBy:   []spec.Fault{nodeproxy.StopsFirst},
+	BrokenBy:   []spec.Fault{nodeproxy.StopsFirst, nodeproxy.StopsInboundFirst},
 	Resolution: time.Millisecond,
 })
 
@@ -46,10 +46,11 @@ const (
 // NoneKnocksInVain judges the connections, a millisecond apart, to the ports of a workload whose node's proxy is replaced.
 func NoneKnocksInVain() assertions.Check {
 	answered := assertions.Floor{Per: "proxy and port", Name: "connections to that port of a workload around the handoff", N: 2500, Reason: "a millisecond apart, for 3 s, of which a busy machine lets some fall out"}
+	plain := assertions.Floor{Per: "proxy", Name: "connections to a workload without a tunnel around the handoff", N: 600, Reason: "four milliseconds apart, for 3 s"}
 	return assertions.Check{
 		Name:     "connections a millisecond apart around a handoff",
-		Expected: "each is accepted and answered: at the port for tunnels in TLS, and from within the workload by the server that it dials",
-		Floors:   []assertions.Floor{replacedFloor, answered},
+		Expected: "each is accepted and answered: at the port for tunnels in TLS, without a tunnel by the server that is dialled, in the workload from outside of the mesh, and from within the workload elsewhere",
+		Floors:   []assertions.Floor{replacedFloor, answered, plain},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			all := replacedIn(c)
@@ -104,6 +105,7 @@ func NoneKnocksInVain() assertions.Check {
 					}
 				}
 				total += sum
+				tally.Least(plain, r.proxy, n[inboundPort])
 				for _, port := range []string{strconv.Itoa(redirect.TunnelPort), strconv.Itoa(redirect.OutboundPort)} {
 					tally.Least(answered, r.proxy+", port "+port, n[port])
 				}
@@ -114,6 +116,9 @@ func NoneKnocksInVain() assertions.Check {
 		},
 	}
 }
+
+// inboundPort is where a node's proxy takes connections to a workload that are in no tunnel.
+var inboundPort = strconv.Itoa(redirect.InboundPort)
 
 // hangs is how long a connection that fails takes where nobody has answered it at all. Everything else is an answer
 // that no lack of CPU makes.

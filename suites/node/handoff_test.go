@@ -34,7 +34,7 @@ func TestNoneKnocksInVain(t *testing.T) {
 		}
 	}
 	with := func(each string, more func(scene.Scene), nodes ...string) func(scene.Scene) {
-		return at(map[string]string{"15008": each, "15001": each}, knockedBefore, more, nodes...)
+		return at(map[string]string{"15008": each, "15001": each, "15006": each}, knockedBefore, more, nodes...)
 	}
 	failing := func(at time.Duration, node string) func(scene.Scene) {
 		return func(s scene.Scene) {
@@ -49,10 +49,10 @@ func TestNoneKnocksInVain(t *testing.T) {
 	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "none", Build: with("100", nil, "a", "b"), Want: spec.Pass},
-		{Name: "none, at one port alone", Build: at(map[string]string{"15008": "200"}, knockedBefore, nil, "a", "b"), Want: spec.Inconclusive},
-		{Name: "none, and few at one port", Build: at(map[string]string{"15008": "180", "15001": "20"}, knockedBefore, nil, "a", "b"), Want: spec.Inconclusive},
+		{Name: "none, at two ports alone", Build: at(map[string]string{"15008": "200", "15001": "200"}, knockedBefore, nil, "a", "b"), Want: spec.Inconclusive},
+		{Name: "none, and few at one port", Build: at(map[string]string{"15008": "180", "15001": "20", "15006": "180"}, knockedBefore, nil, "a", "b"), Want: spec.Inconclusive},
 		{Name: "none, and few around the handoff", Build: func(s scene.Scene) {
-			at(map[string]string{"15008": "50", "15001": "50"}, 5*knockedBefore, nil, "a", "b")(s)
+			at(map[string]string{"15008": "50", "15001": "50", "15006": "50"}, 5*knockedBefore, nil, "a", "b")(s)
 			for i, e := range s.Events { // the next proxies were started long before
 				if e.Attrs["is"] == timeline.NodeProxyStarts {
 					s.Events[i].At = 0

@@ -215,3 +215,17 @@ func TestHoldsNothing(t *testing.T) {
 		{Name: "nobody looked", Build: del(map[string]string{}), Want: spec.Inconclusive},
 	})
 }
+
+func TestLetsGo(t *testing.T) {
+	check := LetsGo()
+	holds := func(keeps string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Event(gone+time.Second, timeline.NodeHolds, scene.UID, map[string]string{"held": "", "keeps": keeps})
+		}
+	}
+	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "nobody", Build: holds(""), Want: spec.Pass},
+		{Name: "the proxy", Build: holds("node-proxy-a-1"), Want: spec.Fail},
+		{Name: "nobody looked", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}

@@ -47,7 +47,7 @@ func nodeProxyCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command
 		program := nodeproxy.NewProgram(nodeproxy.ProgramConfig{
 			Agent: agent, Known: view.WaitFor, Health: health,
 			Proxy: nodeproxy.Config{
-				Settings: s, Resolve: nodeResolver(view, node), Deleted: deleted(view), Log: logger,
+				Settings: s, Resolve: nodeResolver(view, node), Deleted: deleted(view), Heard: up.known.Heard, Log: logger,
 				Keeper: func(id identity.ID) *identity.Keeper { return up.keeper(id, id) },
 			},
 		})
