@@ -39,17 +39,30 @@ func (w *Wire) Over(missed error) {
 	}
 }
 
-// See takes a segment. It is called by one at a time.
+// See takes a segment. It is called by one at a time, some ten thousand times a second where connections are a millisecond apart.
 func (w *Wire) See(s wire.Segment) {
-	for _, is := range wiredBy(s) {
-		if w.told[is] || !w.ours(is) {
-			continue
-		}
-		w.told[is] = true
-		w.tell(timeline.Event{Kind: timeline.Wire, Attrs: map[string]string{
-			"what": is.what, "from": is.from.String(), "to": is.to.String(),
-		}})
+	if s.Begins {
+		w.shows(wired{timeline.WireDialled, s.From, s.To})
 	}
+	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
+	case tunnel && s.Resets:
+		w.shows(wired{timeline.WireReset, s.From, s.To})
+	case tunnel && s.Ends:
+		w.shows(wired{timeline.WireEnded, s.From, s.To})
+	case !tunnel && s.Payload > 0:
+		w.shows(wired{timeline.WireSaid, s.From, s.To})
+	}
+}
+
+// shows tells of what a segment may be the first to show.
+func (w *Wire) shows(is wired) {
+	if w.told[is] || !w.ours(is) {
+		return
+	}
+	w.told[is] = true
+	w.tell(timeline.Event{Kind: timeline.Wire, Attrs: map[string]string{
+		"what": is.what, "from": is.from.String(), "to": is.to.String(),
+	}})
 }
 
 // ours says whether it is told of: what begins between the addresses that count; what was told to begin, whether its pods are
@@ -67,21 +80,4 @@ func (w *Wire) ours(is wired) bool {
 type wired struct {
 	what     string
 	from, to netip.AddrPort
-}
-
-// wiredBy is what a segment may be the first to show.
-func wiredBy(s wire.Segment) []wired {
-	var out []wired
-	if s.Begins {
-		out = append(out, wired{timeline.WireDialled, s.From, s.To})
-	}
-	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
-	case tunnel && s.Resets:
-		out = append(out, wired{timeline.WireReset, s.From, s.To})
-	case tunnel && s.Ends:
-		out = append(out, wired{timeline.WireEnded, s.From, s.To})
-	case !tunnel && s.Payload > 0:
-		out = append(out, wired{timeline.WireSaid, s.From, s.To})
-	}
-	return out
 }

@@ -44,11 +44,12 @@ func (m *meshed) watchWire() error {
 
 // enrolled says whether discovery has an address in the mesh.
 func (m *meshed) enrolled(a netip.Addr) bool {
+	text := a.String()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pod := range m.pods {
 		for _, ip := range pod.Status.PodIPs {
-			if ip.IP == a.String() && pod.Annotations[meshapi.DataplaneAnnotation] != "" {
+			if ip.IP == text && pod.Annotations[meshapi.DataplaneAnnotation] != "" {
 				return true
 			}
 		}
