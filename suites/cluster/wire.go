@@ -84,8 +84,7 @@ func (g *ground) watchWire(ctx context.Context) error {
 	}
 	var places []wire.Place
 	for _, space := range spaces {
-		// Of a family that the cluster has not, nothing comes.
-		p := wire.Place{Space: space, Four: true, Six: true, Tunnels: alone}
+		p := wire.Place{Space: space, Tunnels: alone}
 		err = errors.Join(err, redirect.Within(space, func() error {
 			for _, name := range elsewhere {
 				link, err := net.InterfaceByName(name)

@@ -80,6 +80,17 @@ var (
 	orphaned = assertions.Floor{Name: "times that there was no controller", N: 1, Reason: "both go at once a single time"}
 )
 
+// absencesOf are a recording's absences. It counts them.
+func absencesOf(c assertions.Case, tally *assertions.Tally) (each, all []absence, first time.Duration) {
+	each, all, first = absences(c)
+	tally.Count(relieved, len(each))
+	tally.Count(orphaned, len(all))
+	for _, a := range each {
+		tally.Span(first, max(a.to, c.Tail))
+	}
+	return each, all, first
+}
+
 // newThrough says whether a request is one of a connection of its own, which some node's proxy has to place.
 func newThrough(s timeline.Sample) bool {
 	f := s.Stream.Flow()
@@ -97,13 +108,8 @@ func ServedWithoutControllers() assertions.Check {
 		Floors:   []assertions.Floor{relieved, orphaned, fresh, kept},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			each, all, first := absences(c)
+			each, all, first := absencesOf(c, &tally)
 			ended := deleted(c)
-			tally.Count(relieved, len(each))
-			tally.Count(orphaned, len(all))
-			for _, a := range each {
-				tally.Span(first, max(a.to, c.Tail))
-			}
 			total := 0
 			for _, s := range c.Timeline.Samples {
 				if uid := s.Stream.Target(); s.End >= first && !goneBy(ended, s.End, uid) {
@@ -155,12 +161,7 @@ func NothingBypassesWithoutControllers() assertions.Check {
 		Floors:   []assertions.Floor{relieved, orphaned, served, seenTunnels},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			each, all, first := absences(c)
-			tally.Count(relieved, len(each))
-			tally.Count(orphaned, len(all))
-			for _, a := range each {
-				tally.Span(first, max(a.to, c.Tail))
-			}
+			_, all, first := absencesOf(c, &tally)
 			total := 0
 			for _, a := range all {
 				n := 0
