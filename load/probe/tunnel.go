@@ -182,8 +182,9 @@ var errAbort = errors.New("cut by its client")
 // abort cuts the stream: no END_STREAM comes before the RST_STREAM.
 func (c *inner) abort() { _ = c.out.CloseWithError(errAbort) }
 
-// Close implements net.Conn.
-func (c *inner) Close() error { return errors.Join(c.out.Close(), c.in.Close()) }
+// Close implements net.Conn. A stream whose time is up ends by RST_STREAM alone: to END_STREAM the app
+// may answer, and what it answers would come in place of the timeout.
+func (c *inner) Close() error { return errors.Join(c.out.CloseWithError(c.over()), c.in.Close()) }
 
 func (c *inner) peek() state                      { return fresh }
 func (c *inner) LocalAddr() net.Addr              { return c.tunnel.LocalAddr() }
