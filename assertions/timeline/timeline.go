@@ -323,7 +323,8 @@ const (
 	KnockFailed EventKind = "node.knock-failed"
 
 	// MeshLeaving: a workload is taken out of its mesh while its app lives: from now on no
-	// new connection of its pod, the Subject, goes through the proxy.
+	// new connection of its pod, the Subject, goes through the proxy. Attrs: within (a Go duration: what passes is given
+	// up then, at the latest), lacks (why that was not seen, in words).
 	MeshLeaving EventKind = "mesh.leaving"
 	// MeshLeft: nothing in the pod is the mesh's any more: the last connection through the
 	// proxy is over, and its listeners are closed. Attrs: held, what is left of these all the same, as CNIDel

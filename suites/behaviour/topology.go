@@ -180,7 +180,6 @@ var (
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
 	}
 	// Leaving is an app whose pods their nodes' proxies serve, and some of which leave the mesh while they live.
-	// What passes then may take so long for its own end as the app's drain may.
 	Leaving = Topology{
 		Role: system.NodeProxy, Leaves: true, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
@@ -338,8 +337,9 @@ var NodeTraffic = []load.Profile{
 var FiveHundred = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 150},
 	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 130},
-	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 50},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 30},
 	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 120},
+	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.New, Op: flow.Unary}, Rate: 20},
 	{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Unary}, Rate: 50},
 }
 

@@ -20,15 +20,16 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/membership"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 	"github.com/lastcall-dev/lastcall/load/control"
 )
 
 // The times of a pod that leaves the mesh and comes back.
 const (
-	// leftWithin is how long its way out may take beside the time that its connections have, and joinedWithin
+	// leftWithin is how long its way out is waited for beside the time that its connections have, and joinedWithin for
 	// its way back.
-	leftWithin   = 20 * time.Second
+	leftWithin   = 15 * time.Second
 	joinedWithin = 20 * time.Second
 	// stays is how long it is out, and in again before the end: longer than news takes.
 	stays = 5 * time.Second
@@ -79,9 +80,10 @@ func (g *ground) takeOut(ctx context.Context, pod deploy.Instance) error {
 	if err := g.label(ctx, pod, nil); err != nil {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshLeaving, Err: timeline.Monotonic() - asked})
+	within := nodeagent.Propagation + nodeagent.LeaveWithin
+	is(timeline.Event{Kind: timeline.MeshLeaving, Err: timeline.Monotonic() - asked, Attrs: map[string]string{"within": within.String()}})
 	left := map[string]string{} // with what was seen last
-	err := disrupt.Await(ctx, leftWithin+g.scenario.Topology.Deadline, pod.Name+" to leave the mesh", func(ctx context.Context) (bool, string, error) {
+	err := disrupt.Await(ctx, within+leftWithin, pod.Name+" to leave the mesh", func(ctx context.Context) (bool, string, error) {
 		now, err := g.carried(ctx, pod)
 		if err == nil {
 			left["held"] = appsockets.Words(now)

@@ -170,7 +170,7 @@ func (m *meshed) startAgent(n *nodeSide) (err error) {
 	n.ends = ends
 	n.running, err = n.agent.Run(agentName, system.Process{Env: nodeEnv, Command: append(slices.Clone(m.bench.command), "bench-node-agent",
 		"--mesh="+m.namespace, "--agents="+n.in(agents), "--zds="+n.zds(), "--noted="+n.in("noted"), "--pods="+n.pods.Dir,
-		"--leave-within="+m.scenario.Topology.Deadline.String(), "--fault="+string(m.faultOf(m.subject.System)))})
+		"--fault="+string(m.faultOf(m.subject.System)))})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -17,15 +18,16 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 	"github.com/lastcall-dev/lastcall/fixtures/host"
 	"github.com/lastcall-dev/lastcall/fixtures/membership"
+	"github.com/lastcall-dev/lastcall/fixtures/nodeagent"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeagent/folder"
 	"github.com/lastcall-dev/lastcall/fixtures/redirect"
 )
 
 // The times of a pod that leaves the mesh and comes back.
 const (
-	// leftWithin is how long its way out may take beside the time that its connections have, and joinedWithin
+	// leftWithin is how long its way out is waited for beside the time that its connections have, and joinedWithin for
 	// its way back.
-	leftWithin   = 20 * time.Second
+	leftWithin   = 15 * time.Second
 	joinedWithin = 15 * time.Second
 	// stays is how long it is out, and in again before the end: longer than news takes.
 	stays = 5 * time.Second
@@ -67,15 +69,22 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 	if err := n.enrol(pod, false); err != nil {
 		return err
 	}
-	if err := looking(ctx, joinedWithin, "the redirect to go", rules(func(s redirect.State) bool { return !s.Redirects() })); err != nil {
+	within := nodeagent.Propagation + nodeagent.LeaveWithin
+	leaving := map[string]string{"within": within.String()}
+	err = looking(ctx, joinedWithin, "the redirect to go", rules(func(s redirect.State) bool { return !s.Redirects() }))
+	at := timeline.Monotonic()
+	if err == nil {
+		err = m.said(ctx, n, pod, folder.None)
+	}
+	if late(err) != nil {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshLeaving, Err: timeline.Monotonic() - asked})
-	if err := m.said(ctx, n, pod, folder.None); err != nil {
-		return err
+	if err != nil {
+		leaving["lacks"] = err.Error()
 	}
+	is(timeline.Event{At: at, Kind: timeline.MeshLeaving, Err: at - asked, Attrs: leaving})
 	gone := rules(func(s redirect.State) bool { return len(s.Rules) == 0 && len(s.Policy) == 0 })
-	if err := looking(ctx, leftWithin+m.scenario.Topology.Deadline, "the rest of the rules to go", gone); err != nil {
+	if err := late(looking(ctx, within+leftWithin, "the rest of the rules to go", gone)); err != nil {
 		return err
 	}
 	held, err := meshHeld(i.Network())
@@ -91,10 +100,15 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 	if err := n.enrol(pod, true); err != nil {
 		return err
 	}
-	if err := m.said(ctx, n, pod, folder.Tunnel); err != nil {
+	err = m.said(ctx, n, pod, folder.Tunnel)
+	if late(err) != nil {
 		return err
 	}
-	is(timeline.Event{Kind: timeline.MeshJoined})
+	var joined map[string]string
+	if err != nil {
+		joined = map[string]string{"lacks": err.Error()}
+	}
+	is(timeline.Event{Kind: timeline.MeshJoined, Attrs: joined})
 	return disrupt.Pause(ctx, stays)
 }
 
@@ -116,9 +130,21 @@ func (m *meshed) said(ctx context.Context, n *nodeSide, pod *corev1.Pod, what st
 	return m.bench.put(fileOf(pod), pod)
 }
 
-// looking looks until something is so, more often than a wait for what takes long does.
+// errLate is that something was not so in time.
+var errLate = errors.New("not within")
+
+// late passes on what is no errLate: of who is late the checks are told, and the recording is sound.
+func late(err error) error {
+	if errors.Is(err, errLate) {
+		return nil
+	}
+	return err
+}
+
+// looking looks until something is so, more often than a wait for what takes long does. Its error is errLate where it was
+// not in time.
 func looking(ctx context.Context, within time.Duration, what string, look func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("waiting for %s: not within %s", what, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("waiting for %s: %w %s", what, errLate, within))
 	defer cancel()
 	for {
 		if is, err := look(); is || err != nil {

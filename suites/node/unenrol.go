@@ -41,9 +41,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Topology: behaviour.Leaving,
 	Disrupt:  behaviour.Unenrol,
 	Traffic:  passing,
-	Checks:   []assertions.Check{NoneFailsOnLeaving(), ToldOnLeaving(), NothingIsLeft(), OutAndBack()},
+	Checks:   []assertions.Check{NoneFailsOnLeaving(), GivenUpInTime(), ToldOnLeaving(), NothingIsLeft(), OutAndBack()},
 	BrokenBy: []spec.Fault{
-		nodeagent.DropsAtUnenrol, nodeagent.LeavesEarly, nodeagent.ReturnsHalf,
+		nodeagent.DropsAtUnenrol, nodeagent.LeavesEarly, nodeagent.ReturnsHalf, nodeagent.NeverGivesUp,
 		nodeproxy.KeepsListening, nodeproxy.ForgetsCloseNotify,
 	},
 	Resolution: 60 * time.Millisecond,
@@ -60,7 +60,12 @@ var passing = []load.Profile{
 	// Our own client hears nothing of discovery: it is whom the news reaches last.
 	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Get}, Rate: 15},
 	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.Reused, Op: flow.Get}, Rate: 10},
+	lingering,
 }
+
+// lingering are connections on which nothing is said any more, as a client's pool has them: nobody ends one in the time that
+// what passes has.
+var lingering = load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Idle, Takes: time.Minute}, Rate: 1}
 
 // leaver is a workload that left the mesh while its app lived, and came back. What nobody saw is math.MaxInt64.
 type leaver struct {
@@ -68,9 +73,12 @@ type leaver struct {
 	ips       []string
 	// asked is when its label went, and leaving when the redirect was seen to have gone.
 	asked, leaving, left, joining, back time.Duration
-	held                                []string // sockets in its network when it had left
-	looked                              bool     // somebody looked for these
-	lacks                               string   // what was missing, when it was not back in time
+	// within is how long after leaving what passes is given up; 0: nobody says.
+	within time.Duration
+	stays  string   // why leaving is no instant: the redirect had not gone, nor been asked to, when nobody waited any longer
+	held   []string // sockets in its network when it had left
+	looked bool     // somebody looked for these
+	lacks  string   // what was missing, when it was not back in time
 }
 
 // leaversIn are those of a recording.
@@ -89,6 +97,9 @@ func leaversIn(c assertions.Case) []leaver {
 			continue
 		}
 		l := leaver{uid: e.UID, name: e.Name, ips: e.IPs, asked: e.Drain.At - e.Drain.Err, leaving: e.Drain.At}
+		leaving, _ := first(timeline.MeshLeaving, e.UID, l.leaving)
+		l.within, _ = time.ParseDuration(leaving.Attrs["within"]) // 0 where that says nothing
+		l.stays = leaving.Attrs["lacks"]
 		var left timeline.Event
 		left, l.left = first(timeline.MeshLeft, e.UID, l.leaving)
 		held, looked := left.Attrs["held"]
@@ -209,6 +220,70 @@ func NoneFailsOnLeaving() assertions.Check {
 	}
 }
 
+// removedWithin is how long after the last connection was over or given up a workload may take to have left: what the
+// removal of a pod may take.
+const removedWithin = 5 * time.Second
+
+// GivenUpInTime judges connections through the proxy that nobody ends, and when their workload has left.
+func GivenUpInTime() assertions.Check {
+	stood := assertions.Floor{Name: "connections that stood when a workload began to leave, and would have stood when what passes is given up", N: 3, Reason: "to one of the workloads a client opens one each second, for a minute"}
+	return assertions.Check{
+		Name:     "connections that nobody ends while a workload leaves the mesh",
+		Expected: fmt.Sprintf("none is ended before the time is over that what passes has for its own end, and %s behind that the workload has left", removedWithin),
+		Floors:   []assertions.Floor{leftFloor, stood},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			total := 0
+			var longest time.Duration
+			for _, l := range leaversOf(c, &tally) {
+				switch {
+				case l.stays != "":
+					tally.Against(l.leaving, l.name, "", "it did not begin to leave: %s", l.stays)
+					continue
+				case l.within == 0:
+					tally.Doubt("%s: nobody says for how long what passes through it is waited for", l.name)
+					continue
+				}
+				// It began to leave between the two.
+				early, until := l.asked+l.within, l.leaving+l.within
+				for _, s := range c.Timeline.Samples {
+					of := s.Stream.Flow()
+					if of.Op != lingering.Op || s.Stream.Target() != l.uid || s.Failed() || s.End >= l.leaving || s.Start+of.Takes <= until {
+						continue
+					}
+					end := endOf(c, s)
+					if end < l.leaving {
+						continue // it was not there any more
+					}
+					total++
+					if end < early {
+						tally.Late(c, end, l.name, s.ID, "a connection was ended %s, %s before what passes is to be given up", l.when(end), (early - end).Round(time.Millisecond))
+					}
+				}
+				longest = max(longest, l.left-l.leaving)
+				if late := l.left - until - removedWithin; late > 0 {
+					tally.Late(c, l.left, l.name, "", "it had left %s after it began to, %s later than it may", (l.left - l.leaving).Round(time.Millisecond), late.Round(time.Millisecond))
+				}
+			}
+			tally.Count(stood, total)
+			return tally.Conclude(
+				fmt.Sprintf("none of %d was ended before that, and the last workload had left %s after it began to", total, longest.Round(time.Millisecond)),
+				fmt.Sprintf("%s wrong: connections that were ended too early, or workloads that left too late", assertions.Plural(tally.Culprits(), "thing was", "things were")))
+		},
+	}
+}
+
+// endOf is when the server's side ended the connection of a request, or the machine that it came through: never, where
+// nobody saw that.
+func endOf(c assertions.Case, of timeline.Sample) time.Duration {
+	for _, f := range c.Timeline.Frames {
+		if f.On() == of.On() && (f.Kind == timeline.FrameFIN || f.Kind == timeline.FrameRST) {
+			return f.At
+		}
+	}
+	return math.MaxInt64
+}
+
 // ToldOnLeaving judges the tunnels of our own client's that stood when a workload began to leave.
 func ToldOnLeaving() assertions.Check {
 	stood := assertions.Floor{Per: "workload", Name: "tunnels that stood when it began to leave", N: 2, Reason: "a client keeps some to each workload"}
@@ -269,15 +344,15 @@ func NothingIsLeft() assertions.Check {
 }
 
 // OutAndBack judges how others reach a workload that is out of the mesh, and one that is back, and how it reaches them: by the
-// wire, and where nobody watches that, by the tunnels that the pod itself has to whom it calls.
+// wire, and where nobody watches that, as in a cluster that we did not make, by the tunnels that the pod itself has to whom it calls.
 func OutAndBack() assertions.Check {
-	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 40 new ones a second, for 5 s; of a bench's wire"}
-	calls := assertions.Floor{Per: "workload", Name: "calls of its own that were answered while it was out, when it had no tunnel", N: 20, Reason: "17 a second, for 5 s; in a cluster, whose wire nobody watches"}
-	looks := assertions.Floor{Per: "workload", Name: "looks at its network, later than P after its return, that saw a tunnel of its own", N: 4, Reason: "four a second, for 2 s; in a cluster"}
+	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 40 new ones a second, for 5 s; of a wire that is watched"}
+	calls := assertions.Floor{Per: "workload", Name: "calls of its own that were answered while it was out, when it had no tunnel", N: 20, Reason: "17 a second, for 5 s; where nobody watches the wire"}
+	looks := assertions.Floor{Per: "workload", Name: "looks at its network, later than P after its return, that saw a tunnel of its own", N: 4, Reason: "four a second, for 2 s; where nobody watches the wire"}
 	again := assertions.Floor{Per: "workload", Name: "requests on new connections to it and from it, begun later than P after its return", N: 20, Reason: "30 a second"}
 	return assertions.Check{
 		Name:     "what passes while workloads are out of the mesh, and when they are back",
-		Expected: "connections without a tunnel to those that are out and from them, and no others: none once P has passed after their return; in a cluster, whose wire nobody watches: what they call is reached without a tunnel of theirs while they are out, and by one again after that",
+		Expected: "connections without a tunnel to those that are out and from them, and no others: none once P has passed after their return; where nobody watches the wire: what they call is reached without a tunnel of theirs while they are out, and by one again after that",
 		Floors:   []assertions.Floor{leftFloor, plain, calls, looks, again},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
@@ -322,7 +397,8 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 	out := map[string]int{}
 	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 		from, to := e.Attrs["from"], e.Attrs["to"]
-		if e.Attrs["what"] != timeline.WireDialled || tunnel.Takes(to) {
+		// What a proxy passes before it has heard who is in the mesh is another rule's.
+		if e.Attrs["what"] != timeline.WireDialled || tunnel.Takes(to) || e.At < c.Steady {
 			continue
 		}
 		i := slices.IndexFunc(all, func(l leaver) bool {

@@ -87,6 +87,51 @@ func TestNoneFailsOnLeaving(t *testing.T) {
 	})
 }
 
+func TestGivenUpInTime(t *testing.T) {
+	const within = 17 * time.Second
+	with := func(left, ended time.Duration) func(scene.Scene) {
+		return func(s scene.Scene) {
+			leave(s, "")
+			for i, e := range s.Events {
+				if e.Kind != timeline.MeshLeaving && e.At > leavingAt && e.Subject == scene.UID {
+					s.Events[i].At += left - leftAt
+				}
+				if e.Kind == timeline.MeshLeaving {
+					s.Events[i].Attrs = map[string]string{"within": within.String()}
+				}
+			}
+			for k := range 4 {
+				at := leavingAt - time.Duration(k+1)*100*time.Millisecond
+				x := timeline.Sample{
+					Stream: flow.To(lingering.Flow, scene.UID), ID: fmt.Sprint("held", k), Conn: uint64(k + 1), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 1, First: at + 2, End: at + 3,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+				}
+				s.Add(x)
+				if ended > 0 {
+					s.Frames = append(s.Frames, timeline.Frame{At: ended, Stream: x.Stream, Conn: x.Conn, Kind: timeline.FrameRST})
+				}
+			}
+		}
+	}
+	const until = leavingAt + within
+	scene.Judge(t, judging(GivenUpInTime()), []scene.Row{
+		{Name: "in time", Build: with(until+2*time.Second, until+time.Second), Want: spec.Pass},
+		{Name: "it left, and they are the app's", Build: with(until+time.Second, 0), Want: spec.Pass},
+		{Name: "too late", Build: with(until+removedWithin+time.Second, until+removedWithin), Want: spec.Fail},
+		{Name: "too early", Build: with(until+2*time.Second, until-time.Second), Want: spec.Fail},
+		{Name: "they were gone before", Build: with(until, leavingAt-50*time.Millisecond), Want: spec.Inconclusive},
+		{Name: "nobody says how long", Build: func(s scene.Scene) {
+			with(until+2*time.Second, until+time.Second)(s)
+			for i := range s.Events {
+				if s.Events[i].Kind == timeline.MeshLeaving {
+					s.Events[i].Attrs = nil
+				}
+			}
+		}, Want: spec.Inconclusive},
+		{Name: "nobody left", Build: func(scene.Scene) {}, Want: spec.Inconclusive},
+	})
+}
+
 func TestToldOnLeaving(t *testing.T) {
 	reused := passing[6]
 	with := func(says ...timeline.Frame) func(scene.Scene) {

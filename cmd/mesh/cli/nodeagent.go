@@ -88,7 +88,7 @@ func agentFlags(f *pflag.FlagSet, cfg *nodeagent.Config) {
 	f.StringVar(&cfg.ZDS, "zds", "", "path of the socket for node proxies")
 	f.StringVar((*string)(&cfg.Pods), "noted", "", "folder where the CNI plugin notes pods")
 	f.StringVar((*string)(&cfg.Fault), "fault", "", "what it does wrong on purpose, where that is a fault of its own")
-	f.DurationVar(&cfg.Propagation, "propagation", 5*time.Second, "how long news takes to be everywhere: so long a pod that leaves the mesh is served at least")
-	f.DurationVar(&cfg.LeaveWithin, "leave-within", 20*time.Second, "how long its connections may go on after that")
+	f.DurationVar(&cfg.Propagation, "propagation", nodeagent.Propagation, "how long news takes to be everywhere: so long a pod that leaves the mesh is served at least")
+	f.DurationVar(&cfg.LeaveWithin, "leave-within", nodeagent.LeaveWithin, "how long its connections may go on after that")
 	f.DurationVar(&cfg.Absent, "absent", time.Second, "how long a pod's end waits for a proxy where none is connected")
 }
