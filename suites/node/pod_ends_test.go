@@ -117,7 +117,8 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "told all when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told when discovery said that it ends, and closed by the client", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameClose)), Want: spec.Pass},
 		{Name: "closed by the client, which nobody had told", Build: early(frame(scene.D+time.Second, timeline.FrameClose)), Want: spec.Inconclusive},
-		{Name: "told by half when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameFIN)), Want: spec.Inconclusive},
+		{Name: "told by half when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "ended without a word when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "told all before its end began", Build: early(frame(scene.D-500*time.Millisecond, timeline.FrameGoAway), frame(scene.D-500*time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
 		{Name: "told by half when discovery said that it ends, and no more", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway)), Want: spec.Fail},
 		{Name: "nobody saw the interface", Build: func(s scene.Scene) {

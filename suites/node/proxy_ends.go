@@ -167,15 +167,29 @@ func seenGone(all []replaced) int {
 var anew = assertions.Floor{Per: "node", Name: fmt.Sprintf("answered requests on new tunnels, begun %s behind the word to its proxy or later", takenUntil), N: 10,
 	Reason: "20 a second to each workload, until P after the last proxy's end"}
 
-// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced. own is anew, where
-// our own client opens tunnels.
+// NoneFailsMeanwhile judges all requests that were under way, or begun, while node proxies were replaced, but those of clients
+// outside of the mesh. own is anew, where our own client opens tunnels.
 func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 	fresh := assertions.Floor{Name: "new connections through the mesh meanwhile", N: 300, Reason: "60 a second, from the first proxy's SIGTERM to the last one's end"}
 	kept := assertions.Floor{Name: "requests that were under way when a proxy was told to go, and ended behind that", N: 10, Reason: "some last for seconds, and there are 30 of these at any time"}
+	return noneFails(flow.Service, "requests while node proxies are replaced",
+		"; a new tunnel may be turned away by GOAWAY or REFUSED_STREAM while its proxy begins to go", fresh, kept, own...)
+}
+
+// NoneFailsOutsideMeanwhile judges those of clients outside of the mesh.
+func NoneFailsOutsideMeanwhile() assertions.Check {
+	fresh := assertions.Floor{Name: "new connections from outside of the mesh meanwhile, which came to the app from another port than their client's", N: 200, Reason: "40 a second, from the first proxy's SIGTERM to the last one's end; what goes past the proxies shows nothing of them"}
+	kept := assertions.Floor{Name: "requests from outside that were under way when a proxy was told to go, and ended behind that", N: 5, Reason: "some last for seconds, and there are 12 of these at any time"}
+	return noneFails(flow.Unmeshed, "requests of clients outside of the mesh while node proxies are replaced", "", fresh, kept)
+}
+
+// noneFails judges the requests that came from within the mesh, through its Service, or from outside of it. also is what may
+// become of some of them.
+func noneFails(way flow.Path, name, also string, fresh, kept assertions.Floor, own ...assertions.Floor) assertions.Check {
 	return assertions.Check{
-		Name: "requests while node proxies are replaced",
+		Name: name,
 		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
-			"and is cut at its deadline, so that it shows; a new tunnel may be turned away by GOAWAY or REFUSED_STREAM while its proxy begins to go",
+			"and is cut at its deadline, so that it shows" + also,
 		Floors: slices.Concat([]assertions.Floor{replacedFloor, fresh, kept}, own),
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
@@ -187,7 +201,8 @@ func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 			total, lost, opened, crossed, cut := 0, 0, 0, 0, 0
 			tunnels := map[string]int{} // by node
 			for _, s := range c.Timeline.Samples {
-				if s.End < from || s.Start > to || turns.excuse(s) {
+				path := s.Stream.Flow().Path
+				if (path == flow.Unmeshed) != (way == flow.Unmeshed) || s.End < from || s.Start > to || turns.excuse(s) {
 					continue
 				}
 				total++
@@ -207,7 +222,7 @@ func NoneFailsMeanwhile(own ...assertions.Floor) assertions.Check {
 					lost++
 					continue
 				}
-				if s.Stream.Flow().Path == flow.Service && s.Stream.Flow().Conns == flow.New && !s.Saturated {
+				if path == way && s.Stream.Flow().Conns == flow.New && !s.Saturated && (s.Relayed || way != flow.Unmeshed) {
 					opened++
 				}
 				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {
@@ -395,7 +410,8 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, 
 		if r.watched {
 			early = by
 		}
-		return (began < r.goes+takenUntil || r.alone() && !r.watched) && s.End >= r.told+deadline-early && s.End <= r.gone+by
+		stood := began < min(r.goes+takenUntil, r.told+deadline-early) // longer than it took to be cut
+		return (stood || r.alone() && !r.watched) && s.End >= r.told+deadline-early && s.End <= r.gone+by
 	})
 	switch {
 	case deadline == 0 || i < 0:

@@ -112,6 +112,46 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 	})
 }
 
+// What comes from outside of the mesh is another rule's than what comes from within.
+func TestNoneFailsOutsideMeanwhile(t *testing.T) {
+	outside := flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}
+	relayed := true
+	build := func(outsideFails, insideFails bool) func(scene.Scene) {
+		return func(s scene.Scene) {
+			replace(s, "a", toldAt, goneAt)
+			replace(s, "b", toldAt, goneAt)
+			for is, fails := range map[bool]bool{true: outsideFails, false: insideFails} {
+				calls(s, func(x *timeline.Sample) {
+					if is {
+						x.Stream, x.ID, x.Relayed = flow.To(outside, ""), "outside-"+x.ID, relayed
+					}
+					if fails && x.Start == toldAt+time.Second {
+						x.Outcome, x.Phase = timeline.Reset, timeline.PhaseFirstByte
+					}
+				})
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		outsideFails, insideFails bool
+		outside, inside           spec.Verdict
+	}{
+		"none":            {false, false, spec.Pass, spec.Pass},
+		"one from within": {false, true, spec.Pass, spec.Fail},
+		"one of outside":  {true, false, spec.Fail, spec.Pass},
+	} {
+		scene.Judge(t, judging(NoneFailsOutsideMeanwhile()), []scene.Row{{Name: name, Build: build(c.outsideFails, c.insideFails), Want: c.outside}})
+		scene.Judge(t, judging(NoneFailsMeanwhile()), []scene.Row{{Name: name, Build: build(c.outsideFails, c.insideFails), Want: c.inside}})
+	}
+	relayed = false
+	scene.Judge(t, judging(NoneFailsOutsideMeanwhile()), []scene.Row{{Name: "past the proxies", Build: build(false, false), Want: spec.Inconclusive}})
+	scene.Judge(t, judging(NoneFailsOutsideMeanwhile()), []scene.Row{{Name: "nobody came", Build: func(s scene.Scene) {
+		replace(s, "a", toldAt, goneAt)
+		replace(s, "b", toldAt, goneAt)
+		calls(s, nil)
+	}, Want: spec.Inconclusive}})
+}
+
 // rollOut is how a cluster shows that the pods of a DaemonSet are replaced.
 type rollOut struct {
 	told  time.Duration            // the watch shows the deletion
