@@ -312,6 +312,12 @@ func CallsNotDrained() assertions.Check {
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
 			ended, stood, told := 0, 0, 0
+			spoken := map[flow.Protocol]bool{} // on what is kept; an app may speak one version of HTTP alone
+			for _, s := range c.Timeline.Samples {
+				if keptConn(s.Stream, s.Stream.Target()) {
+					spoken[s.Stream.Flow().Protocol] = true
+				}
+			}
 			for t := range y.Terminations(c) {
 				ended++
 				lastWord(&y, c, t)
@@ -322,7 +328,11 @@ func CallsNotDrained() assertions.Check {
 				y.Span(t.Drain.At, until)
 				at, over := keptAt(c, t)
 				for i, p := range keptAlive {
-					y.Least(floors[i], t.Name, at[p])
+					enough := floors[i]
+					if !spoken[p] {
+						enough.N = 0
+					}
+					y.Least(enough, t.Name, at[p])
 					stood += at[p]
 				}
 				y.Least(used, t.Name, over)

@@ -49,12 +49,13 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 100 * time.Millisecond,
 })
 
-// atLength is what an app is asked while it ends at length, enough to be at work; and connections to
-// its sidecar's tunnels' port on which nobody ever says anything: they go on beyond the time that it
-// may take.
+// atLength is what an app is asked while it ends at length, enough to be at work; and connections on which nobody says
+// anything beyond the time that its sidecar may take: to its tunnels' port nothing at all, and to the app nothing after the first
+// answer, as a client's pool does.
 var atLength = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
 	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HBONE, Conns: flow.New, Op: flow.Mute, Takes: 2 * leaveWithin}, Rate: 1},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Idle, Takes: 2 * leaveWithin}, Rate: 1},
 }
 
 // leaveWithin is how long after its app's exit a sidecar may still be there. A plain one needs some
