@@ -216,8 +216,8 @@ func (f Floor) waived() Floor {
 	return f
 }
 
-// within is the floor for a window that the system leaves by itself shorter than the one that it is declared for.
-func (f Floor) within(left, whole time.Duration) Floor {
+// Within is the floor for a window that the system leaves by itself shorter than the one that it is declared for.
+func (f Floor) Within(left, whole time.Duration) Floor {
 	if left < whole {
 		f.N = int(int64(f.N) * int64(max(0, left)) / int64(whole))
 	}

@@ -21,13 +21,14 @@ const fewConnections = 5
 //
 // As long as the instance accepts new connections it may mean to serve those
 // that stand too, and need not say it: an answer of that time is excused where
-// the connection was closed only with the listener, or after it. A connection on
-// which no answer was begun after D had no place to say it in.
+// the connection was closed only with the listener, or after it. Not where that was all: who accepts
+// until its exit, and has told none of its clients by then, ends connections of which
+// they think that they go on. A connection on which no answer was begun after D had no place to say it in.
 func SaysClose() Check {
 	enough := perTermination("connections that the server closed after an answer that had to say so, or did", fewConnections)
 	return Check{
 		Name:     "the last answer on connections that the server closes",
-		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not",
+		Expected: "on every HTTP/1.1 connection that the draining server closes, the last answer says Connection: close; only one from before its listener went, on a connection that stood longer than that, need not, unless its listener went with the process and nobody was told",
 		Likely:   earlyEnd,
 		Floors:   []Floor{enough},
 		Needs:    []Evidence{Lasting},
@@ -42,7 +43,8 @@ func SaysClose() Check {
 				if !ok {
 					shut = lastSeen(c)
 				}
-				judged := 0
+				judged, said := 0, false
+				var untold []func() // of those that need not say it
 				for _, k := range connectionsTo(c, t, inHTTP1) {
 					end, ok := k.ended()
 					last, some := k.lastAnswer()
@@ -56,11 +58,13 @@ func SaysClose() Check {
 					}
 					switch {
 					case last.LastOnConn:
-						judged++
+						judged, said = judged+1, true
 					// A server may compose an answer while another of its threads
 					// closes the listener, and dials see that a little late.
 					case k.left(last.First) <= shut+atOnce && k.left(end.At) >= shut-atTheDoor:
-						early++
+						untold = append(untold, func() {
+							g.against(t, k.left(end.At), last.ID, "%s ended by %s with the process, %s after an answer that did not say Connection: close, as none did", k, whose[end.Kind], ms(end.At-last.End))
+						})
 					default:
 						judged++
 						before := g.failures()
@@ -75,6 +79,16 @@ func SaysClose() Check {
 						}
 						mute += g.failures() - before
 					}
+				}
+				killed := t.Killed() || t.Kill > 0 && t.Exit.At+t.Exit.Err >= t.Kill // which is nothing that a server does
+				if t.Exit.Known() && shut >= t.Exit.At-atTheDoor && !said && !killed {
+					judged += len(untold)
+					mute += len(untold)
+					for _, tell := range untold {
+						tell()
+					}
+				} else {
+					early += len(untold)
 				}
 				total += judged
 				ended.has(enough, judged)

@@ -27,6 +27,12 @@ func TestSaysClose(t *testing.T) {
 			s.dial("http1/reused/get").ask(wireD+sec+i).hear(wireShut, timeline.FrameFIN)
 		})
 	}
+	// ends has six that were answered in that time, and ended with the process.
+	ends := func(s *scene) {
+		times(6, func(i time.Duration) {
+			s.dial("http1/reused/get").ask(wireD+sec+i).hear(wireExit, timeline.FrameFIN)
+		})
+	}
 	judgeWire(t, []wireCase{
 		{"said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut, saysClose) }, spec.Pass},
 		{"not said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut) }, spec.Fail},
@@ -48,6 +54,17 @@ func TestSaysClose(t *testing.T) {
 		{"said from D on, although it accepts", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, wireD+sec, saysClose) }, spec.Pass},
 		{"not said, and closed while it accepts", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, wireD+sec) }, spec.Fail},
 		{"not said, and closed with the listener", SaysClose(), func(s *scene) { s.doors(wireShut); grace(s) }, spec.Inconclusive},
+		{"accepts until its exit, and tells nobody", SaysClose(), func(s *scene) { s.doors(wireExit); ends(s) }, spec.Fail},
+		{"accepts until its exit, and tells some", SaysClose(), func(s *scene) {
+			s.doors(wireExit)
+			ends(s)
+			lastAnswers(s, wireD+sec, saysClose)
+		}, spec.Pass},
+		{"accepts until it is killed at K", SaysClose(), func(s *scene) {
+			s.doors(wireExit)
+			ends(s)
+			s.shift(timeline.ProcExit, uid, wireExit+time.Minute)
+		}, spec.Inconclusive},
 		{"not said, and closed with the listener; said later", SaysClose(), func(s *scene) {
 			s.doors(wireShut)
 			grace(s)

@@ -81,7 +81,7 @@ func IgnoresSecondSignal() Check {
 					ended.has(newConns.waived(), fresh.sound)
 					g.span(at.At, t.exitOr(at.At+c.P))
 				} else {
-					ended.has(newConns.within(to-at.At, c.P), fresh.sound)
+					ended.has(newConns.Within(to-at.At, c.P), fresh.sound)
 				}
 				for _, k := range kinds {
 					ended.hasOf(k.String(), inFlight, inflight[k])

@@ -47,12 +47,16 @@ func TestClaimed(t *testing.T) {
 
 // What was sent ahead and left unanswered is no loss, and no sight of a death.
 func TestLeftBehind(t *testing.T) {
-	for outcome, want := range map[timeline.Outcome]bool{timeline.BehindClose: true, timeline.Closed: true, timeline.Reset: false, timeline.OK: false} {
+	for outcome, want := range map[timeline.Outcome]bool{timeline.BehindClose: true, timeline.Closed: true, timeline.Reset: true, timeline.Timeout: true, timeline.OK: false} {
 		s := timeline.Sample{Stream: flow.Named("direct/http1/new/ahead/1s@" + uid), Nth: 2, Outcome: outcome}
 		if LeftBehind(s) != want {
 			t.Errorf("%s: %v", outcome, !want)
 		}
-		s.Nth = 1
+		s.First = 1
+		if LeftBehind(s) {
+			t.Errorf("%s: an answer had begun", outcome)
+		}
+		s.First, s.Nth = 0, 1
 		if LeftBehind(s) {
 			t.Errorf("%s: it was the first on its connection", outcome)
 		}

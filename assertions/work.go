@@ -43,13 +43,11 @@ func turnedAway(s timeline.Sample) bool {
 // processed unless it can guarantee that fact."
 func untaken(s timeline.Sample, begun map[string]bool) bool { return turnedAway(s) && !begun[s.ID] }
 
-// LeftBehind says whether a request was sent ahead on a connection that the server
-// ended after the answer to the one before. That is no loss, whoever drains: RFC 9112
+// LeftBehind says whether a request was sent ahead, and never answered: its connection ended after the answer to the one
+// before, or nothing came, from a server that throws away what it has read by then. That is no loss, whoever drains: RFC 9112
 // section 9.3.2, "A client that pipelines requests SHOULD retry unanswered requests if
 // the connection closes before it receives all of the corresponding responses."
-func LeftBehind(s timeline.Sample) bool {
-	return ahead(s) && s.Nth > 1 && (s.Outcome == timeline.BehindClose || s.Outcome == timeline.Closed)
-}
+func LeftBehind(s timeline.Sample) bool { return ahead(s) && s.Nth > 1 && s.Failed() && s.First == 0 }
 
 // ahead says whether two requests were sent at once, and aheadPost whether the second was
 // one with a long body (flow.Ahead, flow.AheadPost).

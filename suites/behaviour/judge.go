@@ -373,8 +373,15 @@ func baseline(c assertions.Case) (failed, of int) {
 }
 
 // hurries says whether a flow that is never served has its like that takes less, and is: the system gives up answers
-// that take as long, as it may, and what the behaviour asks did not come up.
+// that take as long, as it may, and what the behaviour asks did not come up. So it may a header that is late, and what is sent
+// ahead, whose like are all requests in the protocol.
 func (r recording) hurries(b Behaviour, p load.Profile) bool {
+	switch p.Op {
+	case flow.HalfHeader, flow.Belated, flow.Ahead, flow.AheadPost:
+		return slices.ContainsFunc(r.scene.Timeline.Samples, func(s timeline.Sample) bool {
+			return s.Stream.Flow().Protocol == p.Protocol && !s.Failed()
+		})
+	}
 	return slices.ContainsFunc(b.Traffic, func(q load.Profile) bool {
 		like := q.Flow
 		like.Takes = p.Takes

@@ -260,7 +260,18 @@ func TestDeniedWhereNobodyListens(t *testing.T) {
 			}
 		}
 	}
-	judge(t, DeniedWhereNobodyListens(), []scene.Row{
+	promising := func(accepts time.Duration, rows []scene.Row) {
+		scene.Judge(t, func(tl *timeline.Timeline) spec.Finding {
+			c := assertions.NewCase(tl, scene.P)
+			c.MinDrain = accepts
+			return DeniedWhereNobodyListens().Run(c)
+		}, rows)
+	}
+	promising(0, []scene.Row{
+		{Name: "of one that promises to accept no more, and does not", Build: answers(scene.D, none), Want: spec.Pass},
+		{Name: "200 after D, of one that promises nothing", Build: answers(scene.Exit, one(scene.D+time.Second)), Want: spec.Fail},
+	})
+	promising(2*time.Second, []scene.Row{
 		{Name: "denied", Build: answers(scene.Exit, none), Want: spec.Pass},
 		{Name: "200 before D", Build: answers(scene.Exit, one(scene.D-time.Second)), Want: spec.Fail},
 		{Name: "200 after D", Build: answers(scene.Exit, one(scene.D+time.Second)), Want: spec.Fail},

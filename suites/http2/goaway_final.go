@@ -9,8 +9,6 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -34,10 +32,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Send a PING with the first GOAWAY, and the second GOAWAY when it is answered.",
 
 	Topology: behaviour.Gated, AppsToo: true,
-	Disrupt: behaviour.EndBoth,
-	Traffic: slices.Concat(usedAndIdle, []load.Profile{
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
-	}),
+	Disrupt:    behaviour.EndBoth,
+	Traffic:    slices.Concat(usedAndIdle, racing),
 	Checks:     []assertions.Check{assertions.FinalGoAway()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayFirstOnly, gateway.HastyFinal},
 	Resolution: 60 * time.Millisecond,

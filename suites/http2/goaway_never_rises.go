@@ -33,11 +33,10 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology: behaviour.Gated, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
-	Traffic: []load.Profile{
+	Traffic: append([]load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Reused, Op: flow.Get}, Rate: 15},
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
-	},
+	}, racing...),
 	Checks:     []assertions.Check{assertions.GoAwayNeverRises()},
 	BrokenBy:   []spec.Fault{gateway.GoAwayRises},
 	Resolution: 60 * time.Millisecond,

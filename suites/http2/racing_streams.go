@@ -7,8 +7,6 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/fixtures/gateway"
-	"github.com/lastcall-dev/lastcall/load"
-	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
@@ -32,10 +30,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Fix:    "Serve what comes before the second GOAWAY; refuse what comes after it by its last stream ID, or with REFUSED_STREAM.",
 
 	Topology: behaviour.Gated, AppsToo: true,
-	Disrupt: behaviour.EndBoth,
-	Traffic: []load.Profile{
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
-	},
+	Disrupt:    behaviour.EndBoth,
+	Traffic:    racing,
 	Checks:     []assertions.Check{assertions.RacingStreams()},
 	BrokenBy:   []spec.Fault{gateway.StrandsRacing, gateway.ResetsRacing},
 	Resolution: 60 * time.Millisecond,
