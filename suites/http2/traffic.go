@@ -21,7 +21,7 @@ var usedAndIdle = []load.Profile{
 
 // racing are streams over a path as long as one between cities, with TLS and without: what crosses a GOAWAY on its way.
 var racing = []load.Profile{
-	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 120},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 200},
 	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2, Conns: flow.Shared, Op: flow.Get, Delay: behaviour.RaceDelay}, Rate: 80},
 }
 
