@@ -59,14 +59,13 @@ func (g *ground) locate(e timeline.Event) {
 }
 
 // wired says whether somebody looks at what the recording's pods say, at their nodes: where a behaviour needs that, where an app
-// begins before its sidecar serves, where pods leave their mesh, and where pods end whose node's proxy outlives them. alone: at
-// tunnels alone.
+// begins before its sidecar serves, and where pods end whose node's proxy outlives them. alone: at tunnels alone.
 func (g *ground) wired() (is, alone bool) {
 	s := g.scenario
 	switch {
 	case !g.meshed() || g.stage.cfg.Networks == nil:
 		return false, false
-	case s.Needs(spec.Wire), s.Topology.Late > 0, s.Topology.Leaves:
+	case s.Needs(spec.Wire), s.Topology.Late > 0:
 		return true, false
 	}
 	alone = g.byNodes() && s.Disrupt.Kind == disrupt.Delete && s.TunnelsAlone()
