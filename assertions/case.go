@@ -209,9 +209,9 @@ func (f Floor) OrOwn(own []Floor) Floor {
 	return f
 }
 
-// waived is the floor of a recording that can't have such evidence, where the rule stands
+// Waived is the floor of a recording that can't have such evidence, where the rule stands
 // without it: it is counted, and no verdict waits for it.
-func (f Floor) waived() Floor {
+func (f Floor) Waived() Floor {
 	f.N = 0
 	return f
 }

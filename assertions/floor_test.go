@@ -22,7 +22,7 @@ func TestWhatIsNeverCountedIsNoPass(t *testing.T) {
 		"too few":         {func(g *gather) { g.least(need, "a", 4); g.count(more, 1) }, spec.Inconclusive, "new connections, the fewest at a: 4, and at least 5 are needed"},
 		"one never":       {func(g *gather) { g.count(more, 1) }, spec.Inconclusive, "per termination: new connections: never counted, and at least 5 needed"},
 		"neither":         {func(*gather) {}, spec.Inconclusive, "new connections: never counted, and at least 5 needed; looks: never counted"},
-		"waived":          {func(g *gather) { g.least(need.waived(), "a", 0); g.count(more, 1) }, spec.Pass, ""},
+		"waived":          {func(g *gather) { g.least(need.Waived(), "a", 0); g.count(more, 1) }, spec.Pass, ""},
 		"of one of them":  {func(g *gather) { g.leastOf("h2c", need, "a", 5); g.countOf("h2c", more, 1) }, spec.Pass, ""},
 		"a violation":     {func(g *gather) { g.culprit(0, "a", "", "broken") }, spec.Fail, "broken"},
 		"already too few": {func(g *gather) { g.count(more, 0) }, spec.Inconclusive, "looks: 0, and at least 1 is needed"},

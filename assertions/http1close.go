@@ -44,7 +44,7 @@ func SaysClose() Check {
 					shut = lastSeen(c)
 				}
 				judged, said := 0, false
-				var untold []func() // of those that need not say it
+				var untold []connection // of those that need not say it
 				for _, k := range connectionsTo(c, t, inHTTP1) {
 					end, ok := k.ended()
 					last, some := k.lastAnswer()
@@ -62,9 +62,7 @@ func SaysClose() Check {
 					// A server may compose an answer while another of its threads
 					// closes the listener, and dials see that a little late.
 					case k.left(last.First) <= shut+atOnce && k.left(end.At) >= shut-atTheDoor:
-						untold = append(untold, func() {
-							g.against(t, k.left(end.At), last.ID, "%s ended by %s with the process, %s after an answer that did not say Connection: close, as none did", k, whose[end.Kind], ms(end.At-last.End))
-						})
+						untold = append(untold, k)
 					default:
 						judged++
 						before := g.failures()
@@ -84,8 +82,10 @@ func SaysClose() Check {
 				if t.Exit.Known() && shut >= t.Exit.At-atTheDoor && !said && !killed {
 					judged += len(untold)
 					mute += len(untold)
-					for _, tell := range untold {
-						tell()
+					for _, k := range untold {
+						end, _ := k.ended()
+						last, _ := k.lastAnswer()
+						g.against(t, k.left(end.At), last.ID, "%s ended by %s with the process, %s after an answer that did not say Connection: close, as none did", k, whose[end.Kind], ms(end.At-last.End))
 					}
 				} else {
 					early += len(untold)

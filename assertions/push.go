@@ -66,7 +66,7 @@ func PushDrainsNothing() Check {
 			kept := g.keptConns(c, first, last, end)
 			ofReused, ofKept, untold := reusedConns, keptFloor, ""
 			if !c.shows(Lasting) {
-				ofReused, ofKept = ofReused.waived(), ofKept.waived()
+				ofReused, ofKept = ofReused.Waived(), ofKept.Waived()
 				untold = "; it has no request that lasts, so that on kept connections nothing is asked of it"
 			}
 			g.count(ofReused, reused)

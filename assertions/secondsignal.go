@@ -78,7 +78,7 @@ func IgnoresSecondSignal() Check {
 				ended.add(fresh, work, later)
 				if own.shut.after != 0 && to <= at.At {
 					// By itself it accepts none by then, and what it has in hand tells.
-					ended.has(newConns.waived(), fresh.sound)
+					ended.has(newConns.Waived(), fresh.sound)
 					g.span(at.At, t.exitOr(at.At+c.P))
 				} else {
 					ended.has(newConns.Within(to-at.At, c.P), fresh.sound)

@@ -45,9 +45,10 @@ func TestAboveLastUnprocessed(t *testing.T) {
 			then(k)
 		})
 	}
+	again := AboveLastUnprocessed() // one recording may not change what is asked of the next
 	judgeWire(t, []wireCase{
 		{"unprocessed", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(*talk) {}) }, spec.Pass},
-		{"none above", AboveLastUnprocessed(), func(s *scene) {
+		{"none above", again, func(s *scene) {
 			h2pool(s, "h2c/reused/get", func(k *talk) { k.goAway(11*sec, "max").goAway(12*sec, "1") })
 		}, spec.Pass},
 		{"begun", AboveLastUnprocessed(), func(s *scene) { crossing(s, func(k *talk) { k.begun(11 * sec) }) }, spec.Fail},
@@ -57,7 +58,7 @@ func TestAboveLastUnprocessed(t *testing.T) {
 		{"begun before a later GOAWAY said so", AboveLastUnprocessed(), func(s *scene) {
 			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(11*sec).goAway(12*sec, "3").goAway(13*sec, "1") })
 		}, spec.Fail},
-		{"never opened", AboveLastUnprocessed(), func(s *scene) {
+		{"never opened", again, func(s *scene) {
 			h2pool(s, "h2c/reused/get", func(k *talk) {
 				k.goAway(11*sec, "1").ask(11*sec+1, lost(timeline.GoAway, 11*sec+2), func(x *timeline.Sample) { x.Sent, x.Phase = 0, timeline.PhaseWrite })
 			})

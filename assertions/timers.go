@@ -48,7 +48,7 @@ func TimersInOrder() Check {
 				ended.has(freshFloor, servedUntil(c, t, t.Drain.At+m.grace))
 				left := leftFloor
 				if m.none {
-					left = left.waived() // who promises no timeout has none to be seen
+					left = left.Waived() // who promises no timeout has none to be seen
 				}
 				ended.has(left, leftAt(c, t, t.Drain.At+m.timeout))
 			}
