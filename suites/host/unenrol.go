@@ -4,7 +4,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -76,7 +75,8 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 	if err == nil {
 		err = m.said(ctx, n, pod, folder.None)
 	}
-	if late(err) != nil {
+	// What stays is the agent's to answer for, and the recording is sound.
+	if err != nil && !disrupt.NotWithin(err) {
 		return err
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 	}
 	is(timeline.Event{At: at, Kind: timeline.MeshLeaving, Err: at - asked, Attrs: leaving})
 	gone := rules(func(s redirect.State) bool { return len(s.Rules) == 0 && len(s.Policy) == 0 })
-	if err := late(looking(ctx, within+leftWithin, "the rest of the rules to go", gone)); err != nil {
+	if err := looking(ctx, within+leftWithin, "the rest of the rules to go", gone); err != nil && !disrupt.NotWithin(err) {
 		return err
 	}
 	held, err := meshHeld(i.Network())
@@ -101,7 +101,7 @@ func (m *meshed) takeOut(ctx context.Context, i *host.Instance) error {
 		return err
 	}
 	err = m.said(ctx, n, pod, folder.Tunnel)
-	if late(err) != nil {
+	if err != nil && !disrupt.NotWithin(err) {
 		return err
 	}
 	var joined map[string]string
@@ -130,21 +130,9 @@ func (m *meshed) said(ctx context.Context, n *nodeSide, pod *corev1.Pod, what st
 	return m.bench.put(fileOf(pod), pod)
 }
 
-// errLate is that something was not so in time.
-var errLate = errors.New("not within")
-
-// late passes on what is no errLate: of who is late the checks are told, and the recording is sound.
-func late(err error) error {
-	if errors.Is(err, errLate) {
-		return nil
-	}
-	return err
-}
-
-// looking looks until something is so, more often than a wait for what takes long does. Its error is errLate where it was
-// not in time.
+// looking looks until something is so, more often than disrupt.Await does. What was not so in time is disrupt.NotWithin.
 func looking(ctx context.Context, within time.Duration, what string, look func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("waiting for %s: %w %s", what, errLate, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, disrupt.Late(fmt.Errorf("waiting for %s: not within %s", what, within)))
 	defer cancel()
 	for {
 		if is, err := look(); is || err != nil {

@@ -10,14 +10,17 @@ import (
 // toldEarly says whether a tunnel stood when the end of a workload began, and had been told all before its app had exited: who
 // tells peers as soon as discovery says that it ends has none left to tell then.
 func toldEarly(k tunnel.Tunnel, t assertions.Ending) bool {
-	if !endedEarly(k, t) {
-		return false
-	}
-	lacks, _ := k.Farewell(t.Earliest(), t.Exit.At)
-	return lacks == ""
+	lacks, is := endedEarly(k, t)
+	return is && lacks == ""
 }
 
-// endedEarly says whether a tunnel stood when the end of a workload began, and ended before its app had exited.
-func endedEarly(k tunnel.Tunnel, t assertions.Ending) bool {
-	return !k.StoodAt(t.Exit.At) && k.StoodAt(t.Earliest()) && !k.Deserted(t.Exit.At)
+// endedEarly says whether a tunnel stood when the end of a workload began, and ended before its app had exited; and what it had
+// not been told by then ("" for nothing).
+func endedEarly(k tunnel.Tunnel, t assertions.Ending) (lacks string, is bool) {
+	begun := t.Earliest()
+	if k.StoodAt(t.Exit.At) || !k.StoodAt(begun) || k.Deserted(t.Exit.At) {
+		return "", false
+	}
+	lacks, _ = k.Farewell(begun, t.Exit.At)
+	return lacks, true
 }

@@ -77,10 +77,9 @@ func ToldBeforeItGoes() assertions.Check {
 				tally.Span(t.Exit.At, t.Net.At)
 				n, quiet := 0, 0
 				for _, k := range tunnel.To(c, t) {
-					told := toldEarly(k, t)
-					if !told && endedEarly(k, t) {
+					lacks, told := endedEarly(k, t)
+					if lacks != "" {
 						n++
-						lacks, _ := k.Farewell(t.Earliest(), t.Exit.At)
 						tally.Against(t.Exit.At, t.Name, k.Samples[0].ID, "%s: %s %s when it ended, before the app had exited", t.Clock(t.Exit.At), k, lacks)
 						continue
 					}

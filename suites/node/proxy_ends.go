@@ -186,6 +186,7 @@ func NoneFailsOutsideMeanwhile() assertions.Check {
 // noneFails judges the requests that came from within the mesh, through its Service, or from outside of it. also is what may
 // become of some of them.
 func noneFails(way flow.Path, name, also string, fresh, kept assertions.Floor, own ...assertions.Floor) assertions.Check {
+	outside := way == flow.Unmeshed
 	return assertions.Check{
 		Name: name,
 		Expected: "none fails, neither of those that were under way nor of the new ones, but for what stood in a proxy that was told to go " +
@@ -202,7 +203,7 @@ func noneFails(way flow.Path, name, also string, fresh, kept assertions.Floor, o
 			tunnels := map[string]int{} // by node
 			for _, s := range c.Timeline.Samples {
 				path := s.Stream.Flow().Path
-				if (path == flow.Unmeshed) != (way == flow.Unmeshed) || s.End < from || s.Start > to || turns.excuse(s) {
+				if (path == flow.Unmeshed) != outside || s.End < from || s.Start > to || turns.excuse(s) {
 					continue
 				}
 				total++
@@ -222,7 +223,7 @@ func noneFails(way flow.Path, name, also string, fresh, kept assertions.Floor, o
 					lost++
 					continue
 				}
-				if path == way && s.Stream.Flow().Conns == flow.New && !s.Saturated && (s.Relayed || way != flow.Unmeshed) {
+				if path == way && s.Stream.Flow().Conns == flow.New && !s.Saturated && (s.Relayed || !outside) {
 					opened++
 				}
 				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {

@@ -75,7 +75,7 @@ type leaver struct {
 	asked, leaving, left, joining, back time.Duration
 	// within is how long after leaving what passes is given up; 0: nobody says.
 	within time.Duration
-	stays  string   // why leaving is no instant: the redirect had not gone, nor been asked to, when nobody waited any longer
+	stays  string   // why it did not begin to leave: its redirect stayed, or discovery was not told
 	held   []string // sockets in its network when it had left
 	looked bool     // somebody looked for these
 	lacks  string   // what was missing, when it was not back in time
@@ -273,8 +273,7 @@ func GivenUpInTime() assertions.Check {
 	}
 }
 
-// endOf is when the server's side ended the connection of a request, or the machine that it came through: never, where
-// nobody saw that.
+// endOf is when the other side ended the connection of a request: never, where nobody saw that.
 func endOf(c assertions.Case, of timeline.Sample) time.Duration {
 	for _, f := range c.Timeline.Frames {
 		if f.On() == of.On() && (f.Kind == timeline.FrameFIN || f.Kind == timeline.FrameRST) {
@@ -344,7 +343,7 @@ func NothingIsLeft() assertions.Check {
 }
 
 // OutAndBack judges how others reach a workload that is out of the mesh, and one that is back, and how it reaches them: by the
-// wire, and where nobody watches that, as in a cluster that we did not make, by the tunnels that the pod itself has to whom it calls.
+// wire, and where nobody watches that, as in a cluster, by the tunnels that the pod itself has to whom it calls.
 func OutAndBack() assertions.Check {
 	plain := assertions.Floor{Per: "workload", Name: "connections without a tunnel to it and from it while it was out", N: 40, Reason: "some 30 new ones a second, for 5 s; of a wire that is watched"}
 	calls := assertions.Floor{Per: "workload", Name: "calls of its own that were answered while it was out, when it had no tunnel", N: 20, Reason: "12 a second, for 5 s; where nobody watches the wire"}
