@@ -27,6 +27,9 @@ const (
 	Uploads Evidence = "uploads"
 	// Minimum is a time for which an instance promises to accept from D on.
 	Minimum Evidence = "minimum"
+	// Tried are pods that the API server is had make meanwhile (timeline.PodTried): each takes 20 ms of its CPU and of
+	// its webhook's, so that they are tried for who asks alone.
+	Tried Evidence = "tried"
 )
 
 // Lacking says, of what somebody does not show, what could be judged by it and what to do; ""

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -142,12 +143,17 @@ func (c Case) lapses() []spec.Window {
 // lag for want of CPU, on a machine that the suite itself loads, and nobody
 // else can be blamed for it. A generator that stood still for more than a second
 // leaves out what it should have sent meanwhile: what is missing between two
-// requests of a stream, by their numbers, was missed too.
+// requests of a stream, by their numbers, was missed too. The clients' node comes before the other ones where the CPU is
+// short: of these their witnesses tell.
 func (g *gather) starved(c Case, from, to time.Duration) string {
 	if g.schedule == nil {
-		g.schedule = scheduleOf(c.Timeline.Samples)
+		g.schedule = scheduleOf(c.Timeline)
 	}
-	return g.schedule.missed(from-c.P, to+c.P)
+	from, to = from-c.P, to+c.P
+	if why := g.schedule.missed(from, to); why != "" {
+		return why
+	}
+	return g.schedule.starvedNode(from, to)
 }
 
 // longestGap is how far around a stretch its streams are looked for: what
@@ -161,6 +167,8 @@ type schedule struct {
 	// saturated[n] counts those of the first n samples.
 	saturated []int
 	streams   map[flow.Stream]*numbered
+	// nodes are the stretches in which one was starved.
+	nodes []timeline.Event
 }
 
 // numbered are the requests of a stream that have a number, in order of their
@@ -170,8 +178,9 @@ type numbered struct {
 	numbers []int64
 }
 
-func scheduleOf(samples []timeline.Sample) *schedule {
-	s := &schedule{samples: samples, saturated: make([]int, 1, len(samples)+1), streams: map[flow.Stream]*numbered{}}
+func scheduleOf(tl *timeline.Timeline) *schedule {
+	samples := tl.Samples
+	s := &schedule{samples: samples, saturated: make([]int, 1, len(samples)+1), streams: map[flow.Stream]*numbered{}, nodes: tl.EventsOf(timeline.NodeStarved, "")}
 	for _, x := range samples {
 		n := s.saturated[len(s.saturated)-1]
 		if x.Saturated {
@@ -206,6 +215,30 @@ func (s *schedule) missed(from, to time.Duration) string {
 		return ""
 	}
 	return fmt.Sprintf("the machine was starved of CPU: %d of %d requests around then were sent late", missed, all)
+}
+
+// starvedNode says which node's witness was late in a tenth of [from, to] or more. What it does not tell of is taken for on time.
+func (s *schedule) starvedNode(from, to time.Duration) string {
+	late := LateOn(s.nodes, from, to)
+	for _, node := range slices.Sorted(maps.Keys(late)) {
+		if 10*late[node] >= to-from {
+			return fmt.Sprintf("the node %s was starved of CPU: what was to run there came late in %s of the %s around then", node, ms(late[node]), ms(to-from))
+		}
+	}
+	return ""
+}
+
+// LateOn is for how much of [from, to] what was to run came late, by node, of what witnesses told (timeline.NodeStarved).
+func LateOn(told []timeline.Event, from, to time.Duration) map[string]time.Duration {
+	late := map[string]time.Duration{}
+	for _, e := range told {
+		n, err := strconv.Atoi(e.Attrs["late"])
+		of, err2 := strconv.Atoi(e.Attrs["of"])
+		if inside := min(to, e.At+e.Err) - max(from, e.At); inside > 0 && err == nil && err2 == nil && of > 0 {
+			late[e.Node] += inside * time.Duration(n) / time.Duration(of)
+		}
+	}
+	return late
 }
 
 // leftOut is how many requests were never sent between the last one before

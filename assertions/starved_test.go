@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -291,5 +292,30 @@ func TestLostWhereNobodyServes(t *testing.T) {
 	s := timeline.Sample{Stream: flow.Named("service/http1/new/get"), Start: 20 * sec, End: 20 * sec, Outcome: timeline.Reset}
 	if g.lost(Case{Timeline: &timeline.Timeline{Events: back}, P: 3 * sec}, s, "uid-a", "lost"); len(g.finding.Culprits) != 1 {
 		t.Error("a reset while somebody served was excused")
+	}
+}
+
+// A node on which a tenth of what was to run came late excuses what was late then, on whichever node the clients are; one that is late
+// for less, or at another time, does not.
+func TestStarvedNode(t *testing.T) {
+	starved := func(node string, at time.Duration, late int) timeline.Event {
+		return timeline.Event{At: at, Err: sec, Kind: timeline.NodeStarved, Node: node, Attrs: map[string]string{"late": strconv.Itoa(late), "of": "50"}}
+	}
+	for name, tc := range map[string]struct {
+		told []timeline.Event
+		want string
+	}{
+		"nobody":                     {},
+		"one, for half a second":     {told: []timeline.Event{starved("b", 20*sec, 25)}},
+		"one, for most of a second":  {told: []timeline.Event{starved("b", 20*sec, 45)}, want: "the node b was starved of CPU: what was to run there came late in 900ms of the 6s around then"},
+		"two, for too little each":   {told: []timeline.Event{starved("a", 20*sec, 25), starved("b", 20*sec, 25)}},
+		"one, for many short whiles": {told: []timeline.Event{starved("a", 18*sec, 15), starved("a", 19*sec, 10), starved("a", 21*sec, 10)}, want: "the node a was starved of CPU: what was to run there came late in 700ms of the 6s around then"},
+		"one, long before":           {told: []timeline.Event{starved("b", 10*sec, 50)}},
+		"half inside":                {told: []timeline.Event{starved("b", 17*sec+sec/2-sec, 50)}},
+	} {
+		tl := &timeline.Timeline{Events: tc.told}
+		if got := new(gather).starved(Case{Timeline: tl, P: 3 * sec}, 20*sec+sec/2, 20*sec+sec/2); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,6 +142,19 @@ func (c *Cluster) Context() string { return "kind-" + prefix + c.record.Name }
 
 // Bridge is the host's interface of the cluster's network.
 func (c *Cluster) Bridge() string { return c.record.Bridge }
+
+// favoured is the share of the CPU of a favoured node, where each other one has 1024 (docs/adr/0009 has what other ones do).
+const favoured = 3 * 1024
+
+// Favour gives a node a larger share of this machine's CPU than the other ones, while they want more than there is.
+// Nodes are containers, each with the same share: clients that run in one, and have a share of it in turn, were sure of 0.13
+// of two cores. They sent a fifth of their requests late, on a machine a tenth of which was idle.
+func (c *Cluster) Favour(ctx context.Context, node string) error {
+	if _, err := docker.Output(ctx, "update", "--cpu-shares", strconv.Itoa(favoured), node); err != nil {
+		return fmt.Errorf("giving the node %s a larger share of the CPU: %w", node, err)
+	}
+	return nil
+}
 
 // Network is the name of the cluster's docker network.
 func (c *Cluster) Network() string { return prefix + c.record.Name }

@@ -354,7 +354,14 @@ func openKind(ctx context.Context, cfg Config) (_ behaviour.Stage, err error) {
 		Reachable: bridged(), Networks: networks,
 		System: cfg.System, Rendered: filepath.Join(cfg.Out, systemDir),
 	})
-	return s, err
+	if err != nil {
+		return s, err
+	}
+	// Nothing is wrong with a run without it but that it needs a faster machine.
+	if err := s.cluster.Favour(ctx, s.ClientsNode()); err != nil {
+		cfg.Say("the clients may have to wait for the CPU: %v", err)
+	}
+	return s, nil
 }
 
 // bridged says whether the nodes of clusters of ours can be dialled from here: on Linux

@@ -197,6 +197,10 @@ const (
 	Job EventKind = "job"
 	// NodeReady: a node's Ready condition changed. Subject is the node. Attrs: ready.
 	NodeReady EventKind = "node.ready"
+	// NodeStarved: processes of a node did not get their turn of the CPU. Err is how long that stretch is, about a second. Attrs: of
+	// (how often the node's witness wanted to wake in it: each 20 ms) and late (how often it came as much later). A stretch in which
+	// less than a tenth was late is not told of.
+	NodeStarved EventKind = "node.starved"
 	// PodTried: the suite had the API server make a pod, up to the point where it would have been
 	// stored. Err is how long that took. Attrs: result (TriedInjected, TriedBare: it came without what
 	// has it be in the mesh, TriedRefused), why where it was refused, and dataplane: who is to serve it ("sidecar", "node"; in older

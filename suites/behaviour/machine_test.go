@@ -95,6 +95,33 @@ func TestAControlIsRecordedAgain(t *testing.T) {
 	}
 }
 
+// What fails while a node has no CPU for what runs there proves nothing, and what passes then has passed.
+func TestStarvedNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		late   string // of the 50 turns of the second behind the disruption, which is half of what is recorded from there on
+		fails  bool
+		want   spec.Verdict
+		reason string
+	}{
+		"it fails, and the nodes are on time": {fails: true, want: spec.Fail},
+		"it fails, on a node that is late":    {late: "25", fails: true, want: spec.Fail},
+		"it fails, on a node without CPU":     {late: "40", fails: true, want: spec.Inconclusive, reason: "one failed: that proves nothing, because what was to run on the node worker came late in 40% of the time (limit 30%)"},
+		"it passes, on a node without CPU":    {late: "40", want: spec.Pass},
+	} {
+		verdict, reason := judged(t, func(emit func(timeline.Record), _ *Meta) {
+			if tc.late != "" {
+				emit(timeline.Record{Event: &timeline.Event{At: 5 * time.Second, Err: time.Second, Source: "witness", Kind: timeline.NodeStarved, Node: "worker", Attrs: map[string]string{"late": tc.late, "of": "50"}}})
+			}
+			if tc.fails {
+				emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: "x", Start: 6 * time.Second, End: 6*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
+			}
+		}, nil)
+		if verdict != tc.want || reason != tc.reason {
+			t.Errorf("%s: %v (%s), want %v (%s)", name, verdict, reason, tc.want, tc.reason)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	tl := &timeline.Timeline{}
 	add := func(stream string, start, took time.Duration) {

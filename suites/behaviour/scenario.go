@@ -74,6 +74,14 @@ func (s Scenario) Needs(f spec.Feature) bool {
 	})
 }
 
+// Takes says whether a check of one of its behaviours takes a kind of evidence.
+func (s Scenario) Takes(e assertions.Evidence) bool {
+	return slices.ContainsFunc(s.Behaviours, func(id string) bool {
+		b, _ := Find(id)
+		return slices.ContainsFunc(b.Checks, func(k assertions.Check) bool { return slices.Contains(k.Needs, e) })
+	})
+}
+
 // TunnelsAlone says whether all that is sent to its pods themselves goes in tunnels: their nodes' wires tell of the begins and ends of
 // these, and have little else to be looked at.
 func (s Scenario) TunnelsAlone() bool {

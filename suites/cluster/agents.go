@@ -101,6 +101,10 @@ type nobody struct{}
 func (nobody) Emit(timeline.Record, time.Duration) {}
 
 func (r *router) emit(rec timeline.Record, offset time.Duration) {
+	if rec.Event != nil && rec.Event.Kind == timeline.NodeStarved {
+		r.all(rec, offset) // it is of a node, and of whatever stands there
+		return
+	}
 	uid := podOf(rec)
 	r.mu.Lock()
 	s, ok := r.sinks[uid]
@@ -114,7 +118,7 @@ func (r *router) emit(rec timeline.Record, offset time.Duration) {
 }
 
 // all gives a record to every sink.
-func (r *router) all(rec timeline.Record) {
+func (r *router) all(rec timeline.Record, offset time.Duration) {
 	r.mu.Lock()
 	seen := map[sink]bool{}
 	for _, s := range r.sinks {
@@ -122,7 +126,7 @@ func (r *router) all(rec timeline.Record) {
 	}
 	r.mu.Unlock()
 	for s := range seen {
-		s.Emit(rec, 0)
+		s.Emit(rec, offset)
 	}
 }
 

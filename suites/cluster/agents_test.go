@@ -186,13 +186,13 @@ func TestRouter(t *testing.T) {
 		t.Errorf("the second has %v", got)
 	}
 	// Once to each, however many pods it has.
-	r.all(about("all"))
+	r.all(about("all"), 0)
 	if got := two.names(); !slices.Equal(got, []string{"b", "all"}) {
 		t.Errorf("the second has %v", got)
 	}
 	r.disown(&two)
 	r.emit(about("c"), 0)
-	r.all(about("all"))
+	r.all(about("all"), 0)
 	if got := two.names(); len(got) != 2 {
 		t.Errorf("the second has ended, and has %v", got)
 	}

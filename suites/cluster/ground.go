@@ -145,8 +145,8 @@ func (g *ground) open(ctx context.Context) error {
 	} else {
 		objects, liar = g.plain()
 	}
-	p := deploy.Probe{Name: probeName, Node: s.workers[0], Credentials: secretName, CPU: probeCPU}
-	scout := deploy.Probe{Name: scoutName, Node: s.workers[0], Credentials: secretName}
+	p := deploy.Probe{Name: probeName, Node: s.ClientsNode(), Credentials: secretName, CPU: probeCPU}
+	scout := deploy.Probe{Name: scoutName, Node: s.ClientsNode(), Credentials: secretName}
 	if s.cfg.Ours {
 		p.HostPort, scout.HostPort = g.port, g.port+1
 	}

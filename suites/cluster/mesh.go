@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/controller"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
@@ -313,7 +314,7 @@ func (g *ground) tries() {
 }
 
 // control follows a controller that is ended: who its certificate is signed by, and pods that it is
-// asked about.
+// asked about, where somebody judges these.
 func (g *ground) control(ctx context.Context) error {
 	secret, err := g.stage.cs.CoreV1().Secrets(g.scope.Namespace).Get(ctx, controller.SecretName, metav1.GetOptions{})
 	if err != nil {
@@ -326,7 +327,9 @@ func (g *ground) control(ctx context.Context) error {
 	if err := g.injects(ctx); err != nil {
 		return err
 	}
-	g.tasks.Go(g.tries)
+	if g.scenario.Takes(assertions.Tried) {
+		g.tasks.Go(g.tries)
+	}
 	return nil
 }
 

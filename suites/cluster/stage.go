@@ -247,7 +247,7 @@ func (s *Stage) meet(ctx context.Context, i deploy.Instance, emit func(timeline.
 	at := types.NamespacedName{Namespace: s.system.Namespace, Name: i.Name}
 	a, err := s.follow(ctx, "witness on "+i.Node, at, addr, nil, emit, func(r timeline.Record) {
 		if !s.shut(i.Node) {
-			s.router.all(r)
+			s.router.all(r, 0)
 		}
 	})
 	if err != nil {
@@ -321,7 +321,7 @@ func (s *Stage) openCollector(ctx context.Context) error {
 	s.collector = net.JoinHostPort(svc.Spec.ClusterIP, strconv.Itoa(deploy.CollectPort))
 	addr, dial := s.reach(s.system.Namespace, up[0], 0)
 	at := types.NamespacedName{Namespace: s.system.Namespace, Name: up[0].Name}
-	a, err := s.follow(ctx, "collector", at, addr, dial, s.router.emit, s.router.all)
+	a, err := s.follow(ctx, "collector", at, addr, dial, s.router.emit, func(r timeline.Record) { s.router.all(r, 0) })
 	if err != nil {
 		return err
 	}
@@ -453,6 +453,9 @@ func (s *Stage) look(ctx context.Context) {
 		s.lacks[spec.NodeShutdown] = err.Error()
 	}
 }
+
+// ClientsNode is the name of the node that the clients run on.
+func (s *Stage) ClientsNode() string { return s.workers[0] }
 
 // Describe says where the run takes place.
 func (s *Stage) Describe(ctx context.Context) (v1alpha1.Environment, error) {

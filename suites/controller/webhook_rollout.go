@@ -56,6 +56,7 @@ func Injects() assertions.Check {
 		Name:     "pods that are made while a replica goes",
 		Expected: "each is admitted, with its sidecar, or with the annotation by which its node's plugin goes",
 		Floors:   []assertions.Floor{tried, ofNodes},
+		Needs:    []assertions.Evidence{assertions.Tried},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
 			pods := c.Timeline.EventsOf(timeline.PodTried, "")

@@ -21,7 +21,7 @@ func nodeWatches(s *control.Server, tail *witness.Tail, node string, stderr io.W
 	s.Signaller, s.Counter = signaller{processes}, counter{processes}
 	logger := log.New(stderr, "witness: ", log.LstdFlags)
 	return []watch{
-		processes.Run,
+		processes.Run, witness.NewPulse(node, s.Emit).Run,
 		func(ctx context.Context) error {
 			// T_net is best effort: without it nothing else is less true.
 			if err := links.Run(ctx); err != nil {
