@@ -341,6 +341,21 @@ func TestABusyMachine(t *testing.T) {
 	}
 }
 
+// How much slower the machine is than recordings are priced by stands above all that was recorded on it.
+func TestASlowMachine(t *testing.T) {
+	const want = "a core of this machine did 0.48 of what recordings are priced by"
+	for speed, told := range map[float64]bool{0: false, 0.48: true} {
+		var b strings.Builder
+		r := &v1alpha1.ConformanceReport{Environment: v1alpha1.Environment{Load: &v1alpha1.Load{Speed: speed}}}
+		if err := text.Write(&b, r, text.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), want) != told {
+			t.Errorf("speed %v:\n%s", speed, b.String())
+		}
+	}
+}
+
 // What a behaviour was not judged by stands beside what it was, whether it passed or failed.
 func TestLeftOut(t *testing.T) {
 	left := spec.Finding{Check: "the ledger", Verdict: spec.Skipped, Actual: "not judged: it keeps none"}

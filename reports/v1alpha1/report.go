@@ -141,6 +141,9 @@ type Load struct {
 	// Stolen is the share of the machine's CPU time that its host gave to
 	// others during the run (steal, proc(5)), from 0 to 1.
 	Stolen float64 `json:"stolen,omitempty"`
+	// Speed is how much a core did, at the begin, of what one does of the machine that recordings are priced by: they were planned
+	// for as much. 0: as much, or nobody measured it.
+	Speed float64 `json:"speed,omitempty"`
 }
 
 // Settings are what the run was asked for.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -34,8 +35,11 @@ func RecordTogether(ctx context.Context, all ...*Recorder) []error {
 	if all[0].cfg.Here {
 		all[0].look(ctx)
 	}
-	for i := range all {
+	for i, r := range all {
 		g.envs[i].Load = &v1alpha1.Load{Begin: loadAverage()}
+		if speed := r.cfg.Price.Speed; speed < 1 {
+			g.envs[i].Load.Speed = math.Round(100*speed) / 100
+		}
 	}
 	_, stolenBefore, allBefore := cpuTime()
 	watching, unwatch := context.WithCancel(ctx)
