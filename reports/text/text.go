@@ -718,6 +718,9 @@ func (p *page) baseline(x v1alpha1.ScenarioTiming) {
 	if x.Lowered > 0 {
 		says = append(says, fmt.Sprintf("the streams at %.0f%% of their rates, for want of cores", 100*x.Lowered))
 	}
+	if x.Beyond > 0 {
+		says = append(says, fmt.Sprintf("it asks for %.1f times the CPU that there is for it", x.Beyond))
+	}
 	if len(says) > 0 {
 		p.wrap("  ", strings.Join(says, "; "))
 	}

@@ -316,7 +316,7 @@ func TestABusyMachine(t *testing.T) {
 		return v1alpha1.Behaviour{ID: id, Verdict: spec.Inconclusive, Scenario: scenario, Recorded: true, Reason: "starved"}
 	}
 	timing := v1alpha1.ScenarioTiming{
-		Wall: v1alpha1.Duration(time.Minute), Busy: late, Used: 1.85, P50: v1alpha1.Duration(142 * time.Millisecond), Lowered: 0.64,
+		Wall: v1alpha1.Duration(time.Minute), Busy: late, Used: 1.85, P50: v1alpha1.Duration(142 * time.Millisecond), Lowered: 0.64, Beyond: 1.44,
 		Before: []v1alpha1.Attempt{{Why: "nobody saw it", Busy: late, History: "history/kill-1.busy-1"}},
 	}
 	r := &v1alpha1.ConformanceReport{
@@ -330,7 +330,7 @@ func TestABusyMachine(t *testing.T) {
 	said := b.String()
 	for _, want := range []string{
 		"THE MACHINE WAS BUSY, and 2 behaviours", "--wait-idle 10m", "busy: " + late + ": a.one, a.two",
-		"1.9 cores of the machine in use", "142ms", "64% of their rates", "history/kill-1.busy-1",
+		"1.9 cores of the machine in use", "142ms", "64% of their rates", "it asks for 1.4 times", "history/kill-1.busy-1",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the text has no %q:\n%s", want, said)

@@ -284,6 +284,8 @@ type ScenarioTiming struct {
 	// Lowered is the share of their rates that the streams had, where the machine has too
 	// few cores for all; 0: all.
 	Lowered float64 `json:"lowered,omitempty"`
+	// Beyond is how many times what recordings may take together it was to take at these rates, by the prices; 0: no more.
+	Beyond float64 `json:"beyond,omitempty"`
 	// Before are earlier recordings of the same, on a busy machine, that proved nothing.
 	Before []Attempt `json:"before,omitempty"`
 }

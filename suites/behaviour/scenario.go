@@ -50,6 +50,9 @@ type Scenario struct {
 	// Lowered is the share of their rates that the streams have, where the machine has
 	// too few cores for all; 0: all.
 	Lowered float64 `json:"lowered,omitempty"`
+	// Beyond is how many times what the recordings may take together it takes at the least rates that show anything; 0: it
+	// fits.
+	Beyond float64 `json:"beyond,omitempty"`
 	// Cost is about how much CPU its traffic takes on both sides, in cores.
 	Cost float64 `json:"cost"`
 	// Resolution is the finest of its behaviours'.

@@ -174,6 +174,9 @@ func (p Price) lowered(s Scenario, of []Behaviour) Scenario {
 		share = max(leastShare, math.Round(100*share-1)/100)
 		one = p.at(share, s, of)
 	}
+	if !p.fits(one) {
+		one.Beyond = math.Round(100*one.Cost/p.cores()) / 100
+	}
 	return one
 }
 

@@ -76,3 +76,26 @@ func TestPartsKeepWhoStandsIn(t *testing.T) {
 	}
 	check(split)
 }
+
+// What takes more than there is has its rates lowered, and says so where the least of them are still too much.
+func TestBeyond(t *testing.T) {
+	price := OnCluster
+	for _, tc := range []struct {
+		asks            float64 // of what the recordings may take together
+		lowered, beyond bool
+	}{
+		{0.9, false, false},
+		{1.05, true, false},
+		{2, true, true},
+	} {
+		b := sample("a.a")
+		b.Traffic[0].Rate = (tc.asks*price.cores()/price.Weight - costIdle) / costNew
+		got := price.fitting(Fold([]Behaviour{b}, "", false), []Behaviour{b})[0]
+		if (got.Lowered > 0) != tc.lowered || (got.Beyond > 0) != tc.beyond {
+			t.Errorf("asks for %v: lowered to %v, beyond %v", tc.asks, got.Lowered, got.Beyond)
+		}
+		if tc.beyond && (got.Lowered != leastShare || got.Beyond < 1.6 || got.Beyond > 1.8) {
+			t.Errorf("asks for %v: lowered to %v, and takes %v times what there is", tc.asks, got.Lowered, got.Beyond)
+		}
+	}
+}

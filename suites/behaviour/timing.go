@@ -144,6 +144,7 @@ func (r recording) timing(fault spec.Fault) v1alpha1.ScenarioTiming {
 	out.Wall, out.Stolen = v1alpha1.Duration(r.meta.To.Sub(r.meta.From)), r.meta.Stolen
 	out.Waited, out.Late, out.Busy = r.meta.Waited, r.late(), r.busy()
 	out.Used, out.P50, out.Lowered = r.meta.Busy, v1alpha1.Duration(r.median()), r.meta.Scenario.Lowered
+	out.Beyond = r.meta.Scenario.Beyond
 	for _, a := range r.meta.Before {
 		out.Before = append(out.Before, v1alpha1.Attempt{
 			Recorded: v1alpha1.Span{From: a.From, To: a.To}, Why: a.Why, Busy: a.Busy, History: v1alpha1.HistoryDir + "/" + a.History,

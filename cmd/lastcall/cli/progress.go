@@ -57,6 +57,9 @@ func (p *progress) plan(scenarios []behaviour.Scenario, takes time.Duration, dir
 			broken = " under " + string(s.Fault)
 		}
 		p.print(fmt.Sprintf("  %d. %s: %s%s (%s)", i+1, s.Name, behaviour.InWords(s.Disrupt), broken, strings.Join(s.Behaviours, ", ")))
+		if s.Beyond > 0 {
+			p.print(fmt.Sprintf("     asks for %.1f times the CPU that this machine has for it: it may prove nothing here", s.Beyond))
+		}
 	}
 }
 
