@@ -143,15 +143,29 @@ func (c *Cluster) Context() string { return "kind-" + prefix + c.record.Name }
 // Bridge is the host's interface of the cluster's network.
 func (c *Cluster) Bridge() string { return c.record.Bridge }
 
-// favoured is the share of the CPU of a favoured node, where each other one has 1024 (docs/adr/0009 has what other ones do).
-const favoured = 3 * 1024
+// The shares of the CPU of nodes. 1024 is what a container has that nobody gave another; on cgroup v2 that is a weight, and what
+// a share is as one says the container runtime, which is one more reason to give each node its own.
+const (
+	usual    = 1024
+	favoured = 3 * usual // docs/adr/0009 has what other ones do
+)
 
 // Favour gives a node a larger share of this machine's CPU than the other ones, while they want more than there is.
 // Nodes are containers, each with the same share: clients that run in one, and have a share of it in turn, were sure of 0.13
 // of two cores. They sent a fifth of their requests late, on a machine a tenth of which was idle.
 func (c *Cluster) Favour(ctx context.Context, node string) error {
-	if _, err := docker.Output(ctx, "update", "--cpu-shares", strconv.Itoa(favoured), node); err != nil {
-		return fmt.Errorf("giving the node %s a larger share of the CPU: %w", node, err)
+	found := false
+	for _, n := range c.Nodes() {
+		share := usual
+		if n.Name == node {
+			share, found = favoured, true
+		}
+		if _, err := docker.Output(ctx, "update", "--cpu-shares", strconv.Itoa(share), n.Name); err != nil {
+			return fmt.Errorf("giving the node %s its share of the CPU: %w", n.Name, err)
+		}
+	}
+	if !found {
+		return fmt.Errorf("cluster %s has no node %s", c.Name(), node)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,38 @@ func TestStandingCluster(t *testing.T) {
 	// The other tests go on with it.
 	if _, err := provider.Create(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A node that is favoured has a larger share of the CPU than the others, whichever was favoured before.
+func TestFavour(t *testing.T) {
+	needsCluster(t)
+	ctx := t.Context()
+	all := provider.Cluster().Nodes()
+	// What the kernel goes by: cgroup v1 says shares (1024 by default), v2 a weight (100).
+	share := func(node string) int {
+		t.Helper()
+		said, err := docker.Output(ctx, "exec", node, "sh", "-c", "cat /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null || cat /sys/fs/cgroup/cpu.weight")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(said))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	other, favoured := all[0].Name, all[1].Name
+	for _, node := range []string{other, favoured} {
+		if err := provider.Cluster().Favour(ctx, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if has, others := share(favoured), share(other); has < 2*others {
+		t.Errorf("the favoured node has a share of %d, and another one %d", has, others)
+	}
+	if err := provider.Cluster().Favour(ctx, "nobody"); err == nil {
+		t.Error("a node of nobody's was favoured")
 	}
 }
 
