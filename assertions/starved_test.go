@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -295,23 +296,31 @@ func TestLostWhereNobodyServes(t *testing.T) {
 	}
 }
 
-// A node on which a tenth of what was to run came late excuses what was late then, on whichever node the clients are; one that is late
-// for less, or at another time, does not.
+// A node on which what was to run came late for three tenths of the time excuses what was late then, on whichever node the clients are;
+// one that is late for less, or at another time, does not.
 func TestStarvedNode(t *testing.T) {
 	starved := func(node string, at time.Duration, late int) timeline.Event {
 		return timeline.Event{At: at, Err: sec, Kind: timeline.NodeStarved, Node: node, Attrs: map[string]string{"late": strconv.Itoa(late), "of": "50"}}
+	}
+	all := func(of ...[]timeline.Event) []timeline.Event { return slices.Concat(of...) }
+	long := func(node string, from time.Duration, late int) (out []timeline.Event) {
+		for k := range 3 {
+			out = append(out, starved(node, from+time.Duration(k)*sec, late))
+		}
+		return out
 	}
 	for name, tc := range map[string]struct {
 		told []timeline.Event
 		want string
 	}{
-		"nobody":                     {},
-		"one, for half a second":     {told: []timeline.Event{starved("b", 20*sec, 25)}},
-		"one, for most of a second":  {told: []timeline.Event{starved("b", 20*sec, 45)}, want: "the node b was starved of CPU: what was to run there came late in 900ms of the 6s around then"},
-		"two, for too little each":   {told: []timeline.Event{starved("a", 20*sec, 25), starved("b", 20*sec, 25)}},
-		"one, for many short whiles": {told: []timeline.Event{starved("a", 18*sec, 15), starved("a", 19*sec, 10), starved("a", 21*sec, 10)}, want: "the node a was starved of CPU: what was to run there came late in 700ms of the 6s around then"},
-		"one, long before":           {told: []timeline.Event{starved("b", 10*sec, 50)}},
-		"half inside":                {told: []timeline.Event{starved("b", 17*sec+sec/2-sec, 50)}},
+		"nobody":                    {},
+		"one, for a second":         {told: []timeline.Event{starved("b", 20*sec, 50)}},
+		"one, for most of three":    {told: long("b", 19*sec, 45), want: "the node b was starved of CPU: what was to run there came late in 2.7s of the 6s around then"},
+		"one, for half of three":    {told: long("b", 19*sec, 25)},
+		"two, for too little each":  {told: all(long("a", 19*sec, 25), long("b", 19*sec, 25))},
+		"one, in all of six":        {told: all(long("a", 18*sec, 20), long("a", 21*sec, 20)), want: "the node a was starved of CPU: what was to run there came late in 2.2s of the 6s around then"},
+		"one, long before":          {told: long("b", 10*sec, 50)},
+		"one, for most, half of it": {told: long("b", 15*sec+sec/2, 50)},
 	} {
 		tl := &timeline.Timeline{Events: tc.told}
 		if got := new(gather).starved(Case{Timeline: tl, P: 3 * sec}, 20*sec+sec/2, 20*sec+sec/2); got != tc.want {

@@ -29,9 +29,8 @@ const (
 	busyWaited = 0.9
 	// busyLate is of the requests, which the suite's own clients sent late.
 	busyLate = 0.05
-	// busyNode is of the time from the first disruption on, in which what was to run on a node came late. On two slow cores
-	// it was 0.13 where all passed, and 0.66 where an app in the mesh was asked for more than they do (docs/adr/0009).
-	busyNode = 0.3
+	// busyNode is of the time from the first disruption on, in which what was to run on a node came late.
+	busyNode = assertions.StarvedShare
 )
 
 // busy says what the machine was short of while a recording was made.
