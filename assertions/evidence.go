@@ -27,8 +27,8 @@ const (
 	Uploads Evidence = "uploads"
 	// Minimum is a time for which an instance promises to accept from D on.
 	Minimum Evidence = "minimum"
-	// Tried are pods that the API server is had make meanwhile (timeline.PodTried): each takes 20 ms of its CPU and of
-	// its webhook's, so that they are tried for who asks alone.
+	// Tried are pods that the API server is had make meanwhile (timeline.PodTried). They take CPU of it and of its webhook,
+	// so that they are tried only where somebody asks.
 	Tried Evidence = "tried"
 )
 
