@@ -153,7 +153,10 @@ func (g *gather) starved(c Case, from, to time.Duration) string {
 	if why := g.schedule.missed(from, to); why != "" {
 		return why
 	}
-	return g.schedule.starvedNode(from, to)
+	if node, late := StarvedNode(g.schedule.nodes, from, to); node != "" {
+		return fmt.Sprintf("the node %s was starved of CPU: what was to run there came late in %s of the %s around then", node, ms(late), ms(to-from))
+	}
+	return ""
 }
 
 // longestGap is how far around a stretch its streams are looked for: what
@@ -222,28 +225,23 @@ func (s *schedule) missed(from, to time.Duration) string {
 // in a third of all stretches of 6 s, and this much in a few; in a roll-out that was more than they do, in nearly all (docs/adr/0009).
 const StarvedShare = 0.3
 
-// starvedNode says which node was starved in [from, to]. What its witness does not tell of is taken for on time.
-func (s *schedule) starvedNode(from, to time.Duration) string {
-	late := LateOn(s.nodes, from, to)
-	for _, node := range slices.Sorted(maps.Keys(late)) {
-		if late[node].Seconds() >= StarvedShare*(to-from).Seconds() {
-			return fmt.Sprintf("the node %s was starved of CPU: what was to run there came late in %s of the %s around then", node, ms(late[node]), ms(to-from))
-		}
-	}
-	return ""
-}
-
-// LateOn is for how much of [from, to] what was to run came late, by node, of what witnesses told (timeline.NodeStarved).
-func LateOn(told []timeline.Event, from, to time.Duration) map[string]time.Duration {
-	late := map[string]time.Duration{}
+// StarvedNode is the first node, by its name, that was starved in [from, to] by what witnesses told (timeline.NodeStarved), and for
+// how long what was to run there came late; "" for none. What they do not tell of is taken for on time.
+func StarvedNode(told []timeline.Event, from, to time.Duration) (node string, late time.Duration) {
+	all := map[string]time.Duration{}
 	for _, e := range told {
 		n, err := strconv.Atoi(e.Attrs["late"])
 		of, err2 := strconv.Atoi(e.Attrs["of"])
 		if inside := min(to, e.At+e.Err) - max(from, e.At); inside > 0 && err == nil && err2 == nil && of > 0 {
-			late[e.Node] += inside * time.Duration(n) / time.Duration(of)
+			all[e.Node] += inside * time.Duration(n) / time.Duration(of)
 		}
 	}
-	return late
+	for _, node := range slices.Sorted(maps.Keys(all)) {
+		if all[node].Seconds() > StarvedShare*(to-from).Seconds() {
+			return node, all[node]
+		}
+	}
+	return "", 0
 }
 
 // leftOut is how many requests were never sent between the last one before

@@ -302,7 +302,6 @@ func TestStarvedNode(t *testing.T) {
 	starved := func(node string, at time.Duration, late int) timeline.Event {
 		return timeline.Event{At: at, Err: sec, Kind: timeline.NodeStarved, Node: node, Attrs: map[string]string{"late": strconv.Itoa(late), "of": "50"}}
 	}
-	all := func(of ...[]timeline.Event) []timeline.Event { return slices.Concat(of...) }
 	long := func(node string, from time.Duration, late int) (out []timeline.Event) {
 		for k := range 3 {
 			out = append(out, starved(node, from+time.Duration(k)*sec, late))
@@ -317,8 +316,8 @@ func TestStarvedNode(t *testing.T) {
 		"one, for a second":         {told: []timeline.Event{starved("b", 20*sec, 50)}},
 		"one, for most of three":    {told: long("b", 19*sec, 45), want: "the node b was starved of CPU: what was to run there came late in 2.7s of the 6s around then"},
 		"one, for half of three":    {told: long("b", 19*sec, 25)},
-		"two, for too little each":  {told: all(long("a", 19*sec, 25), long("b", 19*sec, 25))},
-		"one, in all of six":        {told: all(long("a", 18*sec, 20), long("a", 21*sec, 20)), want: "the node a was starved of CPU: what was to run there came late in 2.2s of the 6s around then"},
+		"two, for too little each":  {told: slices.Concat(long("a", 19*sec, 25), long("b", 19*sec, 25))},
+		"one, in all of six":        {told: slices.Concat(long("a", 18*sec, 20), long("a", 21*sec, 20)), want: "the node a was starved of CPU: what was to run there came late in 2.2s of the 6s around then"},
 		"one, long before":          {told: long("b", 10*sec, 50)},
 		"one, for most, half of it": {told: long("b", 15*sec+sec/2, 50)},
 	} {

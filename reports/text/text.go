@@ -200,11 +200,13 @@ func (p *page) head() {
 		when += " (" + r.Suite.Revision[:12] + ")"
 	}
 	p.f("%s\n", when)
-	if l := r.Environment.Load; l != nil && l.Stolen >= 0.02 {
-		p.f("  %s\n", p.paint(yellow, fmt.Sprintf("%.0f%% of this machine's CPU time was taken by others on its host: what is inconclusive may be for that", 100*l.Stolen)))
-	}
-	if l := r.Environment.Load; l != nil && l.Speed > 0 {
-		p.f("  a core of this machine did %.2f of what recordings are priced by: fewer of them ran side by side\n", l.Speed)
+	if l := r.Environment.Load; l != nil {
+		if l.Stolen >= 0.02 {
+			p.f("  %s\n", p.paint(yellow, fmt.Sprintf("%.0f%% of this machine's CPU time was taken by others on its host: what is inconclusive may be for that", 100*l.Stolen)))
+		}
+		if l.Speed > 0 {
+			p.f("  a core of this machine did %.2f of what recordings are priced by: fewer of them ran side by side\n", l.Speed)
+		}
 	}
 	prop := "  P (propagation window) " + r.Settings.P.String()
 	m := r.Propagation

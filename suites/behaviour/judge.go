@@ -442,11 +442,13 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 		out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
 		return out
 	}
-	if d := r.starvedNode(); d != "" && verdict == spec.Fail {
+	if verdict == spec.Fail {
 		// It was asked for more than the machine does: connections wait in its listeners until they are
 		// reset, and kubelets kill what does not answer their probes.
-		out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
-		return out
+		if d := r.starvedNode(); d != "" {
+			out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
+			return out
+		}
 	}
 	if r.meta.Scenario.Control {
 		return out

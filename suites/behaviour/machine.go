@@ -3,10 +3,10 @@
 package behaviour
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,19 +29,12 @@ const (
 	busyWaited = 0.9
 	// busyLate is of the requests, which the suite's own clients sent late.
 	busyLate = 0.05
-	// busyNode is of the time from the first disruption on, in which what was to run on a node came late.
-	busyNode = assertions.StarvedShare
 )
 
 // busy says what the machine was short of while a recording was made.
 func (r recording) busy() string {
-	says := short(r.meta.Stolen, r.meta.Waited, r.late())
-	if node := r.starvedNode(); node != "" && says != "" {
-		return says + ", " + node
-	} else if node != "" {
-		return node
-	}
-	return says
+	says := []string{short(r.meta.Stolen, r.meta.Waited, r.late()), r.starvedNode()}
+	return strings.Join(slices.DeleteFunc(says, func(one string) bool { return one == "" }), ", ")
 }
 
 // starvedNode says which node had no CPU for what ran there for so long that nothing is proven against it; "" for none.
@@ -51,18 +44,14 @@ func (r recording) starvedNode() string {
 		return ""
 	}
 	// A recording that was stopped has no tail.
-	from, to := r.scene.Disturbed, r.scene.Tail
-	if to == 0 {
-		last := told[len(told)-1]
-		to = last.At + last.Err
+	last := told[len(told)-1]
+	from, to := r.scene.Disturbed, cmp.Or(r.scene.Tail, last.At+last.Err)
+	node, late := assertions.StarvedNode(told, from, to)
+	if node == "" {
+		return ""
 	}
-	late := assertions.LateOn(told, from, to)
-	for _, node := range slices.Sorted(maps.Keys(late)) {
-		if share := portion(late[node].Seconds(), (to - from).Seconds()); share > busyNode {
-			return fmt.Sprintf("what was to run on the node %s came late in %.0f%% of the time (limit %.0f%%)", node, 100*share, 100*busyNode)
-		}
-	}
-	return ""
+	return fmt.Sprintf("what was to run on the node %s came late in %.0f%% of the time (limit %.0f%%)",
+		node, 100*late.Seconds()/(to-from).Seconds(), 100*assertions.StarvedShare)
 }
 
 // short says which of the limits the shares of a stretch of time are above; "" for none.

@@ -71,17 +71,21 @@ func (s Scenario) recorded(b Behaviour, profile string) Behaviour {
 
 // Needs says whether one of its behaviours needs a feature.
 func (s Scenario) Needs(f spec.Feature) bool {
-	return slices.ContainsFunc(s.Behaviours, func(id string) bool {
-		b, _ := Find(id)
-		return slices.Contains(b.Needs, f)
-	})
+	return s.some(func(b Behaviour) bool { return slices.Contains(b.Needs, f) })
 }
 
 // Takes says whether a check of one of its behaviours takes a kind of evidence.
 func (s Scenario) Takes(e assertions.Evidence) bool {
+	return s.some(func(b Behaviour) bool {
+		return slices.ContainsFunc(b.Checks, func(k assertions.Check) bool { return slices.Contains(k.Needs, e) })
+	})
+}
+
+// some says whether one of its behaviours is such.
+func (s Scenario) some(is func(Behaviour) bool) bool {
 	return slices.ContainsFunc(s.Behaviours, func(id string) bool {
 		b, _ := Find(id)
-		return slices.ContainsFunc(b.Checks, func(k assertions.Check) bool { return slices.Contains(k.Needs, e) })
+		return is(b)
 	})
 }
 
