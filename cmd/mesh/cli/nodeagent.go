@@ -58,6 +58,8 @@ func nodeAgentCommand(signals <-chan os.Signal, stderr io.Writer) *cobra.Command
 		if err != nil {
 			return err
 		}
+		// It asks for each pod of its node at once when it begins.
+		conf.QPS, conf.Burst = 100, 200
 		if from.Client, err = kubernetes.NewForConfig(conf); err != nil {
 			return err
 		}
