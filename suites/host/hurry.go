@@ -110,13 +110,18 @@ func (m *meshed) hurry(ctx context.Context, n *nodeSide, grace time.Duration) er
 	if err := m.endProxy(n, old, map[string]string{"grace": grace.String(), "kill": kill.String()}); err != nil {
 		return err
 	}
+	return m.awaitEnd(ctx, n, old, kill)
+}
+
+// awaitEnd waits for the end of a proxy that was told to go, and kills it so much later, as a kubelet does at the end of its grace period.
+func (m *meshed) awaitEnd(ctx context.Context, n *nodeSide, p *nodeProxy, kill time.Duration) error {
 	end := time.NewTimer(kill)
 	defer end.Stop()
 	select {
-	case <-old.running.Done():
+	case <-p.running.Done():
 	case <-end.C:
-		m.proxy(n, old, timeline.NodeProxyKilled)
-		old.running.Kill()
+		m.proxy(n, p, timeline.NodeProxyKilled)
+		p.running.Kill()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

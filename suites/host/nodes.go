@@ -292,41 +292,47 @@ func (m *meshed) endProxy(n *nodeSide, p *nodeProxy, more map[string]string) err
 // replaceProxies replaces the proxy of one node after the other, as the roll-out of a DaemonSet with a surge
 // does: the next one serves before the last one is told to go. It returns when all that were told are gone.
 func (m *meshed) replaceProxies(ctx context.Context) error {
-	var old []*nodeProxy
+	var ends []func() error
 	for _, n := range m.nodes {
 		last := n.last()
-		knocks := func() error { return nil }
-		var err error
-		if m.scenario.Needs(spec.Knocks) {
-			if knocks, err = m.knock(ctx, n); err != nil {
-				return err
-			}
-		}
-		begun := time.Now()
-		err = m.startProxy(ctx, n)
-		if err == nil {
-			err = disrupt.Pause(ctx, knocksBefore-time.Since(begun))
-		}
-		if err == nil {
-			err = m.endProxy(n, last, nil)
-		}
-		if err == nil {
-			err = disrupt.Pause(ctx, knocksAfter)
-		}
-		if err = errors.Join(err, knocks()); err != nil {
+		told, err := m.replaceProxy(ctx, n, last)
+		if err != nil {
 			return fmt.Errorf("replacing %s: %w", last.name, err)
 		}
-		old = append(old, last)
+		ends = append(ends, func() error { return m.awaitEnd(ctx, n, last, m.scenario.Topology.Grace-time.Since(told)) })
 		if err := disrupt.Pause(ctx, betweenProxies); err != nil {
 			return err
 		}
 	}
-	for _, p := range old {
-		if err := p.running.Await(ctx); err != nil {
+	for _, end := range ends {
+		if err := end(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// replaceProxy starts the next proxy of a node, and tells the last one to go. It returns when that may have handed over.
+func (m *meshed) replaceProxy(ctx context.Context, n *nodeSide, last *nodeProxy) (told time.Time, err error) {
+	knocks := func() error { return nil }
+	if m.scenario.Needs(spec.Knocks) {
+		if knocks, err = m.knock(ctx, n); err != nil {
+			return told, err
+		}
+	}
+	defer func() { err = errors.Join(err, knocks()) }()
+	begun := time.Now()
+	if err := m.startProxy(ctx, n); err != nil {
+		return told, err
+	}
+	if err := disrupt.Pause(ctx, knocksBefore-time.Since(begun)); err != nil {
+		return told, err
+	}
+	told = time.Now()
+	if err := m.endProxy(n, last, nil); err != nil {
+		return told, err
+	}
+	return told, disrupt.Pause(ctx, knocksAfter)
 }
 
 // betweenProxies is how long it lets be until the next node's proxy is replaced.

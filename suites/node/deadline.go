@@ -60,7 +60,6 @@ const tooEarly = 2 * time.Second
 type hurried struct {
 	replaced
 	grace, kill time.Duration // from told on
-	killed      bool          // it was there then
 }
 
 func (h hurried) String() string { return fmt.Sprintf("%s (grace period %s)", h.proxy, h.grace) }
@@ -77,13 +76,11 @@ func hurriedIn(c assertions.Case) []hurried {
 		h := hurried{replaced: r}
 		var err error
 		for _, e := range c.Timeline.EventsOf(timeline.NodeProxy, r.proxy) {
-			switch e.Attrs["is"] {
-			case timeline.NodeProxyTold:
-				if h.grace, err = time.ParseDuration(e.Attrs["grace"]); err == nil {
-					h.kill, err = time.ParseDuration(e.Attrs["kill"])
-				}
-			case timeline.NodeProxyKilled:
-				h.killed = true
+			if e.Attrs["is"] != timeline.NodeProxyTold {
+				continue
+			}
+			if h.grace, err = time.ParseDuration(e.Attrs["grace"]); err == nil {
+				h.kill, err = time.ParseDuration(e.Attrs["kill"])
 			}
 		}
 		if err == nil {

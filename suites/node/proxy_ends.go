@@ -67,6 +67,8 @@ type replaced struct {
 	goes time.Duration
 	// watched: told is when the watch showed the deletion, which on a busy machine is late.
 	watched bool
+	// killed: it was there at the end of its grace period. unseen: nobody knows how it ended.
+	killed, unseen bool
 }
 
 // alone says whether nobody was beside it when it was told to go: it takes what comes until its deadline then. Where the watch
@@ -92,12 +94,17 @@ func replacedIn(c assertions.Case) []replaced {
 			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
 				out[i].gone = e.At
 			}
+		case timeline.NodeProxyKilled:
+			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
+				out[i].killed = true
+			}
 		}
 	}
 	for _, e := range c.Proxies {
 		if e.Cause == assertions.CauseDeletion {
 			// The watch shows the deletion when the kubelet may have acted on it.
-			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline()), watched: true}
+			r := replaced{proxy: e.Name, node: e.Node, told: e.Del.At, gone: e.Exit.At, goes: max(e.Del.At, e.Exit.At-c.ProxyDeadline()), watched: true,
+				killed: e.Killed(), unseen: e.ExitCode < 0}
 			if at, came := succeeded(c, e); came {
 				r.beside, r.since = at, at
 			} else {

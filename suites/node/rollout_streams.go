@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/fixtures/datapath"
 	"github.com/lastcall-dev/lastcall/fixtures/nodeproxy"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -31,7 +32,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Needs:   []spec.Feature{spec.Services, spec.HTTP1, spec.TCP, spec.WebSocket, spec.GRPC},
 
 	Why:    "A node proxy carries the chats, watches and uploads of all apps on its node. Its update is nothing that any of these apps asked for, or hears of; a proxy that ends them by a timer of its own cuts them all at once, and all of them come back at once.",
-	Causes: "The proxy ends what passes through it by a timer that is shorter than its deadline, or by none. It closes a connection that it gives up as if it were whole, so that half a file looks like all of it.",
+	Causes: "The proxy ends what passes through it by a timer that is shorter than its deadline, or by none. It closes a connection that it gives up as if it were whole, so that half a file looks like all of it. It waits for the end of what never ends, and is killed with it.",
 	Fix:    "Let each connection that the old proxy has end by itself, and cut what is left at its deadline, a little before its grace period ends: by RST to the app, and by RST_STREAM in the tunnel.",
 
 	Topology: behaviour.Restreaming,
@@ -42,8 +43,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: streamTakes}, Rate: 3},
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.H2C, Conns: flow.Shared, Op: flow.Bidi, Takes: streamTakes}, Rate: 3},
 	}),
-	Checks:     []assertions.Check{NoneFailsMeanwhile(), StreamsOutlast()},
-	BrokenBy:   []spec.Fault{nodeproxy.CutsEarly},
+	Checks:     []assertions.Check{NoneFailsMeanwhile(), StreamsOutlast(), NoneIsKilled()},
+	BrokenBy:   []spec.Fault{nodeproxy.CutsEarly, datapath.NeverCuts},
 	Resolution: 60 * time.Millisecond,
 })
 
@@ -97,6 +98,32 @@ func StreamsOutlast() assertions.Check {
 			return tally.Conclude(
 				fmt.Sprintf("%d long streams came to their own end, and %d were cut at a proxy's deadline, which showed", ended, cut),
 				fmt.Sprintf("%d of %d long streams were ended before a proxy's deadline, or so that it did not show", lost, total))
+		},
+	}
+}
+
+// NoneIsKilled judges how node proxies end that are replaced, and have connections that don't end by themselves.
+func NoneIsKilled() assertions.Check {
+	return assertions.Check{
+		Name:     "how node proxies end that are replaced",
+		Expected: "by themselves: none is there when its grace period is over, and is killed",
+		Floors:   []assertions.Floor{replacedFloor},
+		Judge: func(c assertions.Case) spec.Finding {
+			var tally assertions.Tally
+			all := replacedIn(c)
+			tally.Count(replacedFloor, seenGone(all))
+			for _, r := range all {
+				tally.Span(r.told, r.gone)
+				switch {
+				case r.killed:
+					tally.Late(c, r.gone, r.proxy, "", "%s after it was told to go it was still there, and was killed", (r.gone - r.told).Round(time.Millisecond))
+				case r.unseen && r.gone > 0:
+					tally.Doubt("nobody saw by which code %s ended", r.proxy)
+				}
+			}
+			return tally.Conclude(
+				fmt.Sprintf("all %d node proxies ended by themselves", len(all)),
+				fmt.Sprintf("%d of %s had to be killed", tally.Culprits(), assertions.Plural(len(all), "node proxy", "node proxies")))
 		},
 	}
 }

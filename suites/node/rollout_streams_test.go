@@ -68,3 +68,45 @@ func TestStreamsOutlast(t *testing.T) {
 		{Name: "only one was replaced", Build: with(160, nil, "a"), Want: spec.Inconclusive},
 	})
 }
+
+func TestNoneIsKilled(t *testing.T) {
+	killed := func(node string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			s.Events = append(s.Events, timeline.Event{
+				At: goneAt - 1, Source: "test", Kind: timeline.NodeProxy, Subject: "proxy-" + node, Name: "proxy-" + node, Node: node,
+				Attrs: map[string]string{"is": timeline.NodeProxyKilled},
+			})
+		}
+	}
+	with := func(more ...func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			replace(s, "a", toldAt, goneAt)
+			replace(s, "b", toldAt, goneAt)
+			for _, m := range more {
+				m(s)
+			}
+		}
+	}
+	scene.Judge(t, judging(NoneIsKilled()), []scene.Row{
+		{Name: "by themselves", Build: with(), Want: spec.Pass},
+		{Name: "one is killed", Build: with(killed("a")), Want: spec.Fail},
+		{Name: "one that is no proxy of these", Build: with(killed("c")), Want: spec.Pass},
+		{Name: "one of two was told to go", Build: func(s scene.Scene) { replace(s, "a", toldAt, goneAt) }, Want: spec.Inconclusive},
+	})
+	// In a cluster their exit codes say it.
+	for _, tc := range []struct {
+		code int
+		want spec.Verdict
+	}{{0, spec.Pass}, {143, spec.Pass}, {137, spec.Fail}, {-1, spec.Inconclusive}} {
+		c := assertions.NewCase(&timeline.Timeline{}, scene.P)
+		for _, node := range []string{"a", "b"} {
+			c.Proxies = append(c.Proxies, assertions.Ending{
+				Name: "proxy-" + node, Node: node, Cause: assertions.CauseDeletion, ExitCode: tc.code,
+				Del: assertions.Instant{At: toldAt, Source: "test"}, Exit: assertions.Instant{At: goneAt, Source: "test"},
+			})
+		}
+		if got := NoneIsKilled().Run(c); got.Verdict != tc.want {
+			t.Errorf("exit code %d: %s, want %s: %s", tc.code, got.Verdict, tc.want, got.Actual)
+		}
+	}
+}
