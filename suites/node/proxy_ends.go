@@ -141,12 +141,12 @@ func nodesOf(c assertions.Case) map[string]string {
 	return out
 }
 
-// meanwhile is from the first proxy that was told to go until P after the last one of them is gone: what a proxy takes
-// with it when it goes, its successor lacks then.
+// meanwhile is from the first successor that may have taken connections until P after the last one of those that were told to go
+// is gone: what a proxy takes with it when it goes, its successor lacks then.
 func meanwhile(c assertions.Case, all []replaced) (from, to time.Duration) {
 	for i, r := range all {
-		if i == 0 || r.told < from {
-			from = r.told
+		if begun := min(r.told, r.beside); i == 0 || begun < from {
+			from = begun
 		}
 		to = max(to, r.gone+c.P)
 	}
@@ -418,7 +418,7 @@ func cutAtDeadline(c assertions.Case, all []replaced, s timeline.Sample, began, 
 		if r.watched {
 			early = by
 		}
-		stood := began < min(r.goes+takenUntil, r.told+deadline-early) // longer than it took to be cut
+		stood := began < r.goes+min(takenUntil, deadline-early) // longer than it took to be cut
 		return (stood || r.alone() && !r.watched) && s.End >= r.told+deadline-early && s.End <= r.gone+by
 	})
 	switch {

@@ -65,6 +65,15 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 			}
 		}
 	}
+	// early is a new one that is reset at once at an instant.
+	early := func(at time.Duration) func(*timeline.Sample) {
+		return func(s *timeline.Sample) {
+			if s.ID == "new30" {
+				s.Due, s.Start, s.Sent, s.First, s.End = at, at, at, 0, at+2
+				s.Outcome, s.Phase = timeline.Reset, timeline.PhaseFirstByte
+			}
+		}
+	}
 	// lasting ends one that was under way when the proxies were told to go, at their deadline.
 	lasting := func(by timeline.Outcome) func(*timeline.Sample) {
 		return func(s *timeline.Sample) {
@@ -82,6 +91,8 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 		{Name: "none", Build: with(nil, "a", "b"), Want: spec.Pass},
 		{Name: "one of the new", Build: with(failing(toldAt+time.Second, toldAt+time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "one that was under way", Build: with(failing(toldAt-time.Second, toldAt-time.Second+1), "a", "b"), Want: spec.Fail},
+		{Name: "one before a successor is there", Build: with(early(toldAt-700*time.Millisecond), "a", "b"), Want: spec.Pass},
+		{Name: "one that a successor takes in vain before the other is told to go", Build: with(early(toldAt-300*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "cut at the deadline", Build: with(lasting(timeline.Reset), "a", "b"), Want: spec.Pass},
 		{Name: "ended at the deadline, as if it were whole", Build: with(lasting(timeline.Truncated), "a", "b"), Want: spec.Fail},
 		{Name: "a new one, when the deadline is over", Build: with(failing(toldAt+6*time.Second, toldAt+6*time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
@@ -231,6 +242,8 @@ func TestNoneFailsMeanwhileInCluster(t *testing.T) {
 		{Name: "cut at the deadline behind a preStop hook, begun in that", Build: cut(gone(9050*time.Millisecond), 2500*time.Millisecond, 9*time.Second), Want: spec.Pass},
 		{Name: "cut at the deadline behind a preStop hook, begun a moment behind that", Build: cut(gone(9050*time.Millisecond), 4500*time.Millisecond, 9*time.Second), Want: spec.Pass},
 		{Name: "cut at the deadline behind a preStop hook, begun long behind that", Build: cut(gone(9050*time.Millisecond), 5500*time.Millisecond, 9*time.Second), Want: spec.Fail},
+		{Name: "begun in a preStop hook as long as the deadline, and cut at that", Build: cut(gone(11050*time.Millisecond), 5600*time.Millisecond, 11*time.Second), Want: spec.Pass},
+		{Name: "begun long behind such a hook", Build: cut(gone(11050*time.Millisecond), 7500*time.Millisecond, 11*time.Second), Want: spec.Fail},
 		{Name: "cut at the deadline, begun long behind the deletion", Build: cut(gone(deadline+50*time.Millisecond), 2500*time.Millisecond, deadline), Want: spec.Fail},
 	})
 }

@@ -47,9 +47,6 @@ func NothingBypassesWhoIsReplaced() assertions.Check {
 			all := replacedIn(c)
 			tally.Count(replacedFloor, seenGone(all))
 			from, _ := meanwhile(c, all)
-			for _, r := range all {
-				from = min(from, r.beside)
-			}
 			tally.Span(from, max(from, c.Tail))
 			n := 0
 			for _, s := range c.Timeline.Samples {
