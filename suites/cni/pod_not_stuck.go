@@ -64,7 +64,12 @@ func PodIsGone() assertions.Check {
 				}
 				total++
 				if !t.Gone.Known() {
-					tally.Doubt("%s: nobody saw it go", t.Name)
+					if end := t.Exit.At + t.Exit.Err + goneWithin; seen(c, t.Exit.At) > end {
+						tally.Late(c, end, t.Name, "", "with %s, %s is still there %s after its app's exit", state, t.Name, goneWithin)
+						each[state]++
+					} else {
+						tally.Doubt("%s: nobody saw it go", t.Name)
+					}
 					continue
 				}
 				took := t.Gone.At - t.Exit.At
@@ -87,6 +92,20 @@ func PodIsGone() assertions.Check {
 				fmt.Sprintf("up to %s passed from an app's exit until its pod was gone", longest.Round(time.Millisecond)))
 		},
 	}
+}
+
+// seen is until when the pods were watched without a gap, from an instant on.
+func seen(c assertions.Case, from time.Duration) time.Duration {
+	until := c.Tail // none in a recording that a pod which never goes has stopped
+	for _, e := range c.Timeline.Events {
+		until = max(until, e.At)
+	}
+	for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "pods") {
+		if e.At >= from {
+			until = min(until, e.At)
+		}
+	}
+	return until
 }
 
 // away says who of a pod's node was away when its app had exited, and how; "": nobody.

@@ -40,15 +40,24 @@ func TestPodIsGone(t *testing.T) {
 			}
 		}
 	}
+	// stays has one of them never go.
+	stays := func(pod string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			build(1900*time.Millisecond, untold, 0, 1, 2, 3)(s)
+			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.PodGone && e.Subject == pod })
+		}
+	}
 	judged(t, PodIsGone(), []scene.Row{
 		{Name: "each is gone in time", Build: build(1900*time.Millisecond, untold, 0, 1, 2, 3), Want: spec.Pass},
 		{Name: "they stay", Build: build(goneWithin+time.Second, untold, 0, 1, 2, 3), Want: spec.Fail},
 		{Name: "they stay, until somebody was there who acknowledged", Build: build(goneWithin+time.Second, "", 0, 1, 2, 3), Want: spec.Fail},
 		{Name: "none ended with a dead agent", Build: build(1900*time.Millisecond, untold, 0, 1, 2, 0), Want: spec.Inconclusive},
 		{Name: "all were acknowledged: nobody was away", Build: build(1900*time.Millisecond, "", 0, 1, 2, 3), Want: spec.Inconclusive},
-		{Name: "nobody saw one go", Build: func(s scene.Scene) {
-			build(1900*time.Millisecond, untold, 0, 1, 2, 3)(s)
-			s.Drop(func(e timeline.Event) bool { return e.Kind == timeline.PodGone && e.Subject == "pod-1" })
+		{Name: "nobody saw one go, or for how long it stays", Build: stays("pod-3"), Want: spec.Inconclusive},
+		{Name: "one never goes", Build: stays("pod-1"), Want: spec.Fail},
+		{Name: "one never goes, and the watch had a gap", Build: func(s scene.Scene) {
+			stays("pod-1")(s)
+			s.Event(12*time.Second, timeline.WatchGap, "pods", map[string]string{"why": "the API server was away"})
 		}, Want: spec.Inconclusive},
 		{Name: "one that ends while nobody is away may take its time", Build: func(s scene.Scene) {
 			build(1900*time.Millisecond, untold, 0, 1, 2, 3)(s)
