@@ -69,7 +69,7 @@ func ComesBack() Check {
 		Floors:   []Floor{restartsFloor, newConns},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			end := lastSeen(c)
+			end := LastSeen(c)
 			called := g.toll(c.calledToDrain("restart", "restarts"))
 			ready := 0
 			for e := range called.each() {

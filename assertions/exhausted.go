@@ -218,7 +218,7 @@ func EndpointGoes() Check {
 			all, seen := 0, 0
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
-				end := lastSeen(c)
+				end := LastSeen(c)
 				g.span(t.Drain.At, end)
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)

@@ -41,7 +41,7 @@ func SaysClose() Check {
 				g.shutBetween(c, t)
 				shut, ok := acceptsUntil(c, t)
 				if !ok {
-					shut = lastSeen(c)
+					shut = LastSeen(c)
 				}
 				judged, said := 0, false
 				var untold []connection // of those that need not say it

@@ -129,7 +129,7 @@ func (k connection) racing(end timeline.Frame) bool {
 // raceLosses are the quick requests on kept connections, sent from D on, that
 // met a connection's end and got not a byte; sent counts all of them.
 func (g *gather) raceLosses(c Case, t Ending) (lost, sent int) {
-	exit := t.exitOr(lastSeen(c))
+	exit := t.exitOr(LastSeen(c))
 	for _, k := range connectionsTo(c, t, inHTTP1) {
 		if !k.pooled() || slowOp(k.first()) {
 			continue

@@ -58,7 +58,7 @@ func aheadPost(s timeline.Sample) bool { return s.Stream.Flow().Op == flow.Ahead
 // word, the first of the dials that fail from then on (one alone is a loss, and no
 // listener's end), or its exit; else the end of the recording.
 func stopsAccepting(c Case, t Ending, from time.Duration) time.Duration {
-	shut := min(lastSeen(c), t.exitOr(lastSeen(c)))
+	shut := min(LastSeen(c), t.exitOr(LastSeen(c)))
 	for _, e := range c.Timeline.EventsOf(timeline.DrainListenerClosed, t.UID) {
 		if e.At >= from {
 			shut = min(shut, e.At)
@@ -87,8 +87,8 @@ func byItself(c Case, t Ending) bool {
 	return !slices.ContainsFunc(underWay(c, t, t.Drain.At-t.Drain.Err), func(s timeline.Sample) bool { return s.Failed() })
 }
 
-// lastSeen is the last instant of which the recording tells anything.
-func lastSeen(c Case) time.Duration {
+// LastSeen is the last instant of which the recording tells anything.
+func LastSeen(c Case) time.Duration {
 	last := c.Tail
 	for _, s := range c.Timeline.Samples {
 		last = max(last, s.End)

@@ -43,9 +43,8 @@ func (r recording) starvedNode() string {
 	if len(told) == 0 || r.scene.Disturbed == 0 {
 		return ""
 	}
-	// A recording that was stopped has no tail.
-	last := told[len(told)-1]
-	from, to := r.scene.Disturbed, cmp.Or(r.scene.Tail, last.At+last.Err)
+	// A recording that was stopped has no tail. Of the seconds in which all were on time nobody tells.
+	from, to := r.scene.Disturbed, cmp.Or(r.scene.Tail, assertions.LastSeen(r.scene))
 	node, late := assertions.StarvedNode(told, from, to)
 	if node == "" {
 		return ""

@@ -122,6 +122,19 @@ func TestStarvedNode(t *testing.T) {
 	}
 }
 
+// A recording that was stopped has no tail: it lasts as long as anything is told of it, and not as long as somebody is late.
+func TestStarvedNodeOfStopped(t *testing.T) {
+	const second = time.Second
+	late := timeline.Event{At: 5 * second, Err: second, Kind: timeline.NodeStarved, Node: "worker", Attrs: map[string]string{"late": "50", "of": "50"}}
+	for end, starved := range map[time.Duration]bool{7 * second: true, 100 * second: false} {
+		tl := &timeline.Timeline{Events: []timeline.Event{late}, Samples: []timeline.Sample{{Start: end - 1, End: end}}}
+		r := recording{scene: assertions.Case{Timeline: tl, Disturbed: 5 * second}}
+		if got := r.starvedNode(); (got != "") != starved {
+			t.Errorf("stopped at %v: %q", end, got)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	tl := &timeline.Timeline{}
 	add := func(stream string, start, took time.Duration) {

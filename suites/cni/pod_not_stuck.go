@@ -96,10 +96,7 @@ func PodIsGone() assertions.Check {
 
 // seen is until when the pods were watched without a gap, from an instant on.
 func seen(c assertions.Case, from time.Duration) time.Duration {
-	until := c.Tail // none in a recording that a pod which never goes has stopped
-	for _, e := range c.Timeline.Events {
-		until = max(until, e.At)
-	}
+	until := assertions.LastSeen(c)
 	for _, e := range c.Timeline.EventsOf(timeline.WatchGap, "pods") {
 		if e.At >= from {
 			until = min(until, e.At)

@@ -230,7 +230,10 @@ func noneFails(way flow.Path, name, also string, fresh, kept assertions.Floor, o
 					lost++
 					continue
 				}
-				if path == way && s.Stream.Flow().Conns == flow.New && !s.Saturated && (s.Relayed || !outside) {
+				if s.Saturated {
+					continue // it is no evidence for a pass
+				}
+				if path == way && s.Stream.Flow().Conns == flow.New && (s.Relayed || !outside) && slices.ContainsFunc(all, func(r replaced) bool { return s.Start >= r.told }) {
 					opened++
 				}
 				if slices.ContainsFunc(all, func(r replaced) bool { return s.Start < r.told && s.End > r.told+time.Second }) {

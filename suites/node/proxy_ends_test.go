@@ -91,6 +91,16 @@ func TestNoneFailsMeanwhile(t *testing.T) {
 		{Name: "none", Build: with(nil, "a", "b"), Want: spec.Pass},
 		{Name: "one of the new", Build: with(failing(toldAt+time.Second, toldAt+time.Second+20*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "one that was under way", Build: with(failing(toldAt-time.Second, toldAt-time.Second+1), "a", "b"), Want: spec.Fail},
+		{Name: "those behind the word were sent late, and others came before it", Build: func(s scene.Scene) {
+			with(func(x *timeline.Sample) { x.Saturated = x.Start >= toldAt }, "a", "b")(s)
+			for n := range 400 { // while the successors start
+				at := toldAt - 400*time.Millisecond + time.Duration(n)
+				s.Add(timeline.Sample{
+					Stream: flow.To(through[0].Flow, ""), ID: fmt.Sprint("before", n), Conn: uint64(n + 1000), Nth: 1, Due: at, Start: at, Sent: at, First: at + 1, End: at + 2,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone, Server: scene.UID, Status: 200,
+				})
+			}
+		}, Want: spec.Inconclusive},
 		{Name: "one before a successor is there", Build: with(early(toldAt-700*time.Millisecond), "a", "b"), Want: spec.Pass},
 		{Name: "one that a successor takes in vain before the other is told to go", Build: with(early(toldAt-300*time.Millisecond), "a", "b"), Want: spec.Fail},
 		{Name: "cut at the deadline", Build: with(lasting(timeline.Reset), "a", "b"), Want: spec.Pass},
