@@ -90,12 +90,13 @@ func replacedIn(c assertions.Case) []replaced {
 				r.beside = last.At
 			}
 			out = append(out, r)
-		case timeline.NodeProxyGone:
-			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
+		case timeline.NodeProxyGone, timeline.NodeProxyKilled:
+			i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject })
+			switch {
+			case i < 0: // nobody had told it to go
+			case e.Attrs["is"] == timeline.NodeProxyGone:
 				out[i].gone = e.At
-			}
-		case timeline.NodeProxyKilled:
-			if i := slices.IndexFunc(out, func(r replaced) bool { return r.proxy == e.Subject }); i >= 0 {
+			default:
 				out[i].killed = true
 			}
 		}
