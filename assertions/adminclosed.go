@@ -36,7 +36,7 @@ func AdminClosed() Check {
 				in := intrusionOf(c, t)
 				g.span(in.from, in.until)
 				for _, e := range in.reached {
-					g.culprit(e.At, t.Name, "", "port %s answers at %s, which is none of its own addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
+					g.certain(e.At, t.Name, "", "port %s answers at %s, which is none of its own addresses: other pods reach it too", e.Attrs["port"], e.Attrs["to"])
 				}
 				g.gotNothing(c, t, in)
 				ended.has(ownFloor, in.own)

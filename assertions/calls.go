@@ -104,7 +104,7 @@ func CallsSayTheirEnd() Check {
 			for _, d := range Reconcile(c.Timeline).Duplicated {
 				if t, ok := n.of[d.ID]; ok {
 					n.failed(t)
-					g.culprit(d.At, t.Name, d.ID, "%s: a call was done twice, and its client had sent it once: %s", relative(d.At, t), d)
+					g.certain(d.At, t.Name, d.ID, "%s: a call was done twice, and its client had sent it once: %s", relative(d.At, t), d)
 				}
 			}
 			g.unbegun(c.Timeline, n.begun)

@@ -314,6 +314,14 @@ func (g *gather) culprit(at time.Duration, target, id, format string, args ...an
 	}
 }
 
+// certain is a culprit that no lack of CPU makes, however long it lasts: what was done twice, what was sent in plain
+// text. Every other one may be the work of who was late: a listener whose queue is full resets, and a kubelet kills
+// what does not answer its probes.
+func (g *gather) certain(at time.Duration, target, id, format string, args ...any) {
+	g.finding.Certain = true
+	g.culprit(at, target, id, format, args...)
+}
+
 // count is what there is of a floor's evidence.
 func (g *gather) count(f Floor, n int) { g.countOf("", f, n) }
 

@@ -58,7 +58,7 @@ func EveryWayDrains() Check {
 				counts := dialledSince(c, t, t.Drain.At-dialledBefore)
 				if counts {
 					if way != "" && grace != 0 && t.Grace != 0 && t.Grace != grace {
-						g.culprit(t.Drain.At, t.Name, "", "%s gave a grace period of %s, and %s gave %s", way, t.Grace, ways[0], grace)
+						g.certain(t.Drain.At, t.Name, "", "%s gave a grace period of %s, and %s gave %s", way, t.Grace, ways[0], grace)
 					}
 					g.leftBefore(c, t, t.Kill)
 				}

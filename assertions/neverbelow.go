@@ -63,7 +63,7 @@ func NeverBelow(unavailable int) Check {
 			dipped := g.failures() > 0
 			for _, s := range r.says {
 				if s.unavailable > unavailable && s.at <= r.end {
-					g.culprit(max(s.at, r.begin), "", "", "the Deployment itself lets %s be unavailable, and the promise is %d at most", plural(s.unavailable, "pod", "pods"), unavailable)
+					g.certain(max(s.at, r.begin), "", "", "the Deployment itself lets %s be unavailable, and the promise is %d at most", plural(s.unavailable, "pod", "pods"), unavailable)
 					break
 				}
 			}

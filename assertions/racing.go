@@ -61,7 +61,7 @@ func RacingStreams() Check {
 						switch {
 						case disowned: // and if it was served
 							lost++
-							g.culprit(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
+							g.certain(s.End, t.Name, s.ID, "%s: stream %d of connection %d was begun by a backend, and its client was told that it was not processed: %s", relative(s.End, t), streamID(s), k.number(), describe(s))
 						case !cutShort(s) && !denied(c, t, s):
 						case s.Outcome.SafeToRetry(), k.toldUnprocessed(s):
 							away++

@@ -33,7 +33,7 @@ func ReplaysSafely() Check {
 			for _, d := range rec.Duplicated {
 				if s, ok := sent[d.ID]; ok && len(c.Terminations) > 0 {
 					t := nearest(c.Terminations, d.At)
-					g.culprit(d.At, t.Name, d.ID, "%s of %s: %s; its client had sent it once: %s", relative(d.At, t), t.Name, d, endOf(s))
+					g.certain(d.At, t.Name, d.ID, "%s of %s: %s; its client had sent it once: %s", relative(d.At, t), t.Name, d, endOf(s))
 				}
 			}
 			missing := slices.DeleteFunc(rec.Unaccounted, func(id string) bool { _, ok := sent[id]; return !ok })

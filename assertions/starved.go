@@ -145,7 +145,10 @@ func (c Case) lapses() []spec.Window {
 // leaves out what it should have sent meanwhile: what is missing between two
 // requests of a stream, by their numbers, was missed too. The clients' node comes before the other ones where the CPU is
 // short: of these their witnesses tell.
-func (g *gather) starved(c Case, from, to time.Duration) string {
+func (g *gather) starved(c Case, from, to time.Duration) string { return g.starvedOn(c, "", from, to) }
+
+// starvedOn is starved where what is asked about is on one node; "": on whichever.
+func (g *gather) starvedOn(c Case, node string, from, to time.Duration) string {
 	if g.schedule == nil {
 		g.schedule = scheduleOf(c.Timeline)
 	}
@@ -153,7 +156,11 @@ func (g *gather) starved(c Case, from, to time.Duration) string {
 	if why := g.schedule.missed(from, to); why != "" {
 		return why
 	}
-	if node, late := StarvedNode(g.schedule.nodes, from, to); node != "" {
+	told := g.schedule.nodes
+	if node != "" {
+		told = slices.DeleteFunc(slices.Clone(told), func(e timeline.Event) bool { return e.Node != node })
+	}
+	if node, late := StarvedNode(told, from, to); node != "" {
 		return fmt.Sprintf("the node %s was starved of CPU: what was to run there came late in %s of the %s around then", node, ms(late), ms(to-from))
 	}
 	return ""

@@ -322,8 +322,19 @@ func TestStarvedNode(t *testing.T) {
 		"one, for most, half of it": {told: long("b", 15*sec+sec/2, 50)},
 	} {
 		tl := &timeline.Timeline{Events: tc.told}
-		if got := new(gather).starved(Case{Timeline: tl, P: 3 * sec}, 20*sec+sec/2, 20*sec+sec/2); got != tc.want {
+		c, at := Case{Timeline: tl, P: 3 * sec}, 20*sec+sec/2
+		if got := new(gather).starved(c, at, at); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		// What happens on one node has nothing to do with the others.
+		if got := new(gather).starvedOn(c, "c", at, at); got != "" {
+			t.Errorf("%s: %q of a node of which nothing is told", name, got)
+		}
+		var node string
+		if n, _ := fmt.Sscanf(tc.want, "the node %s ", &node); n == 1 {
+			if got := new(gather).starvedOn(c, node, at, at); got != tc.want {
+				t.Errorf("%s: %q of the node %s, want %q", name, got, node, tc.want)
+			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ func GoAwayNeverRises() Check {
 				}
 				for i, a := range said[1:] {
 					if before := lowest(said[:i+1]); a.last > before {
-						g.culprit(k.left(a.at), t.Name, k.last().ID, "%s: %s: a %s, after one that had said %d", relative(k.left(a.at), t), k, a, before)
+						g.certain(k.left(a.at), t.Name, k.last().ID, "%s: %s: a %s, after one that had said %d", relative(k.left(a.at), t), k, a, before)
 					}
 				}
 				return true
@@ -85,9 +85,9 @@ func AboveLastUnprocessed() Check {
 					above++
 					switch {
 					case begun[s.ID]:
-						g.culprit(s.End, t.Name, s.ID, "%s: stream %d of %s was begun by a backend; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
+						g.certain(s.End, t.Name, s.ID, "%s: stream %d of %s was begun by a backend; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
 					case s.First > 0:
-						g.culprit(s.End, t.Name, s.ID, "%s: stream %d of %s was answered; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
+						g.certain(s.End, t.Name, s.ID, "%s: stream %d of %s was answered; the client was told that %d is the last", relative(s.End, t), streamID(s), k, last)
 					}
 				}
 				return true

@@ -23,10 +23,21 @@ func (y *Tally) Late(c Case, at time.Duration, target, id, format string, args .
 	y.gather.late(c, at, target, id, format, args...)
 }
 
+// LateOn is Late of what happens on one node and takes nobody elsewhere: another one that starved excuses nothing.
+func (y *Tally) LateOn(c Case, node string, at time.Duration, target, id, format string, args ...any) {
+	y.gather.unless(y.gather.starvedOn(c, node, at, at), at, target, id, format, args...)
+}
+
 // Against adds a culprit that is one on any machine, told of an instant. target and id are as Late
 // has them.
 func (y *Tally) Against(at time.Duration, target, id, format string, args ...any) {
 	y.gather.culprit(at, target, id, format, args...)
+}
+
+// Certain adds a culprit that no lack of CPU makes, as what was done twice, or was sent in plain text: it stands in a recording
+// whose nodes starved, in which nothing else is proven. The arguments are as Against has them.
+func (y *Tally) Certain(at time.Duration, target, id, format string, args ...any) {
+	y.gather.certain(at, target, id, format, args...)
 }
 
 // Failed adds a request that failed, as is told of an instant: a culprit, and where its client

@@ -122,7 +122,7 @@ func (g *gather) manifest(c Case) (m timers, all int) {
 		}
 		m, all = read, all+1
 		wrong := func(format string, args ...any) {
-			g.culprit(e.At, e.Name, "", "the manifest: "+format, args...)
+			g.certain(e.At, e.Name, "", "the manifest: "+format, args...)
 		}
 		if news := m.news(c); news >= m.minDrain {
 			wrong("the probes' period × threshold + P (%s × %d + %s = %s) is not less than the minimum drain (%s)", m.probe, m.threshold, c.P, news, m.minDrain)

@@ -140,7 +140,7 @@ func NothingTwice() Check {
 			r := Reconcile(c.Timeline)
 			for _, d := range r.Duplicated {
 				g.span(d.At, d.At)
-				g.culprit(d.At, "", d.ID, "%s", d)
+				g.certain(d.At, "", d.ID, "%s", d)
 			}
 			g.count(begunFloor, r.Begun)
 			if n := len(r.Unaccounted); n > 0 {

@@ -48,6 +48,20 @@ func (s Scene) Event(at time.Duration, kind timeline.EventKind, subject string, 
 	s.Events = append(s.Events, timeline.Event{At: at, Source: "test", Kind: kind, Subject: subject, Name: subject, Attrs: attrs})
 }
 
+// On has the instance be on a node.
+func (s Scene) On(node string) {
+	s.Event(time.Second, timeline.PodSeen, UID, nil)
+	s.Events[len(s.Events)-1].Node = node
+}
+
+// Starve is the word of a node's witness that nothing ran there on time in the three seconds around an instant.
+func (s Scene) Starve(node string, at time.Duration) {
+	s.Events = append(s.Events, timeline.Event{
+		At: at - 1500*time.Millisecond, Err: 3 * time.Second, Source: "test", Kind: timeline.NodeStarved, Node: node,
+		Attrs: map[string]string{"late": "150", "of": "150"},
+	})
+}
+
 // Drop takes the events out that it is asked to.
 func (s Scene) Drop(out func(timeline.Event) bool) { s.Events = slices.DeleteFunc(s.Events, out) }
 

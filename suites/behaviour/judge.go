@@ -442,9 +442,9 @@ func (r recording) judge(b Behaviour, blind blindness) v1alpha1.Behaviour {
 		out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
 		return out
 	}
-	if verdict == spec.Fail {
+	if verdict == spec.Fail && !slices.ContainsFunc(out.Findings, func(f spec.Finding) bool { return f.Certain }) {
 		// It was asked for more than the machine does: connections wait in its listeners until they are
-		// reset, and kubelets kill what does not answer their probes.
+		// reset, and kubelets kill what does not answer their probes. What no lack of CPU makes stands.
 		if d := r.starvedNode(); d != "" {
 			out.Verdict, out.Reason = spec.Inconclusive, unproven(out.Findings, d)
 			return out

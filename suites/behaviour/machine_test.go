@@ -100,9 +100,11 @@ func TestStarvedNode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		late   string // of the 50 turns of the second behind the disruption, which is half of what is recorded from there on
 		fails  bool
+		err    string
 		want   spec.Verdict
 		reason string
 	}{
+		"it fails as no lack of CPU makes it": {late: "40", fails: true, err: certain, want: spec.Fail},
 		"it fails, and the nodes are on time": {fails: true, want: spec.Fail},
 		"it fails, on a node that is late":    {late: "25", fails: true, want: spec.Fail},
 		"it fails, on a node without CPU":     {late: "40", fails: true, want: spec.Inconclusive, reason: "one failed: that proves nothing, because what was to run on the node worker came late in 40% of the time (limit 30%)"},
@@ -113,7 +115,9 @@ func TestStarvedNode(t *testing.T) {
 				emit(timeline.Record{Event: &timeline.Event{At: 5 * time.Second, Err: time.Second, Source: "witness", Kind: timeline.NodeStarved, Node: "worker", Attrs: map[string]string{"late": tc.late, "of": "50"}}})
 			}
 			if tc.fails {
-				emit(timeline.Record{Sample: &timeline.Sample{Stream: flow.Named("service/http1/new/get"), ID: "x", Start: 6 * time.Second, End: 6*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte}})
+				emit(timeline.Record{Sample: &timeline.Sample{
+					Stream: flow.Named("service/http1/new/get"), ID: "x", Start: 6 * time.Second, End: 6*time.Second + 1, Outcome: timeline.Reset, Phase: timeline.PhaseFirstByte, Err: tc.err,
+				}})
 			}
 		}, nil)
 		if verdict != tc.want || reason != tc.reason {

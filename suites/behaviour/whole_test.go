@@ -47,6 +47,9 @@ func (h *history) without(name string, n int) {
 
 // judged writes a recording of one behaviour with all kinds of lines, in which one sample
 // fails, lets spoil change it, and judges it.
+// certain is the error of what no lack of CPU makes.
+const certain = "certain"
+
 func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoil func(h *history)) (verdict spec.Verdict, reason string) {
 	t.Helper()
 	b := sample("a.a")
@@ -55,7 +58,7 @@ func judged(t *testing.T, add func(emit func(timeline.Record), meta *Meta), spoi
 		Judge: func(c assertions.Case) spec.Finding {
 			for _, s := range c.Timeline.Samples {
 				if s.Failed() {
-					return spec.Finding{Verdict: spec.Fail, Actual: "one failed", Culprits: []spec.Culprit{{Text: "x"}}}
+					return spec.Finding{Verdict: spec.Fail, Actual: "one failed", Culprits: []spec.Culprit{{Text: "x"}}, Certain: s.Err == certain}
 				}
 			}
 			return spec.Finding{Verdict: spec.Pass, Actual: "none", Evidence: []spec.Count{{Name: "n", N: 1, Floor: 1}}}

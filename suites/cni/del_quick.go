@@ -73,7 +73,7 @@ func DelIsQuick() assertions.Check {
 					case why != "":
 						tally.Against(e.At, t.Name, "", "%s: DEL failed: %s", t.Clock(e.At), why)
 					case took > quick:
-						tally.Late(c, e.At, t.Name, "", "%s: DEL had taken %s%s", t.Clock(e.At), took.Round(time.Millisecond), untold(e))
+						tally.LateOn(c, t.Node, e.At, t.Name, "", "%s: DEL had taken %s%s", t.Clock(e.At), took.Round(time.Millisecond), untold(e))
 					case untold(e) != "":
 						tally.Against(e.At, t.Name, "", "%s: DEL was done%s", t.Clock(e.At), untold(e))
 					}

@@ -267,7 +267,7 @@ func ServesNewcomers() assertions.Check {
 			}
 			all, theirs := 0, 0
 			for _, s := range c.Timeline.Samples {
-				if s.Stream.Flow().Path != flow.Service {
+				if s.Stream.Flow().Path != flow.Service || s.End < c.Steady {
 					continue
 				}
 				all++

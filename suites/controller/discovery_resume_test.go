@@ -155,6 +155,12 @@ func TestServesNewcomers(t *testing.T) {
 				x.Outcome, x.Phase, x.Status, x.Server = timeline.Reset, timeline.PhaseFirstByte, 0, ""
 			}
 		}), Want: spec.Fail},
+		{Name: "one failed before the load was steady", Build: func(s scene.Scene) {
+			asked(nil)(s)
+			x := s.Samples[0]
+			x.ID, x.Start, x.End, x.Outcome, x.Phase, x.Status, x.Server = "early", time.Second, 2*time.Second, timeline.Reset, timeline.PhaseFirstByte, 0, ""
+			s.Add(x)
+		}, Want: spec.Pass},
 		{Name: "none by who came", Build: asked(func(x *timeline.Sample) { x.Server = scene.OtherUID }), Want: spec.Inconclusive},
 	})
 }

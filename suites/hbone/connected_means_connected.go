@@ -86,7 +86,7 @@ func DeniedWhereNobodyListens() assertions.Check {
 					all++
 					n[s.End >= t.Drain.At]++
 					if s.Status/100 == http.StatusOK/100 {
-						tally.Against(s.End, t.Name, s.ID, "%s: %s: a CONNECT to a port where nothing listens was answered with status %d", t.Clock(s.End), s.Stream.Kind(), s.Status)
+						tally.Certain(s.End, t.Name, s.ID, "%s: %s: a CONNECT to a port where nothing listens was answered with status %d", t.Clock(s.End), s.Stream.Kind(), s.Status)
 					}
 				}
 				tally.Least(before, t.Name, n[false])

@@ -85,7 +85,7 @@ func CutReachesApp() assertions.Check {
 				switch s.Outcome {
 				case timeline.Reset:
 				case timeline.OK:
-					y.Against(s.End, "", s.ID, "%s: %s: all of it came, and the peer cut each stream in the middle", since(s.End, from), s.Stream.Kind())
+					y.Certain(s.End, "", s.ID, "%s: %s: all of it came, and the peer cut each stream in the middle", since(s.End, from), s.Stream.Kind())
 				case timeline.Timeout:
 					y.Late(c, s.End, "", s.ID, "%s: %s: hung", since(s.End, from), s.Stream.Kind())
 				default:
@@ -132,9 +132,9 @@ func CutReachesPeer() assertions.Check {
 			for _, e := range saw(c, flow.PeerHears, timeline.PeerReset, timeline.PeerEndStream, timeline.PeerEnded) {
 				switch open, _ := strconv.Atoi(e.Attrs["open"]); {
 				case e.Attrs["what"] == timeline.PeerEndStream:
-					y.Against(e.At, "", "", "stream %s in tunnel %s ended by END_STREAM", e.Attrs["stream"], e.Attrs["conn"])
+					y.Certain(e.At, "", "", "stream %s in tunnel %s ended by END_STREAM", e.Attrs["stream"], e.Attrs["conn"])
 				case e.Attrs["what"] == timeline.PeerReset && e.Attrs["code"] == noError:
-					y.Against(e.At, "", "", "stream %s in tunnel %s was reset by %s, which says that nothing was wrong", e.Attrs["stream"], e.Attrs["conn"], e.Attrs["code"])
+					y.Certain(e.At, "", "", "stream %s in tunnel %s was reset by %s, which says that nothing was wrong", e.Attrs["stream"], e.Attrs["conn"], e.Attrs["code"])
 				case e.Attrs["what"] == timeline.PeerReset:
 					resets++
 				case e.Attrs["by"] != timeline.PeerItself && open > 1 && e.At < c.Tail:

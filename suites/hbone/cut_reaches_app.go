@@ -90,7 +90,7 @@ func CutUploads() assertions.Check {
 				switch b, is := begun[s.ID]; {
 				case over && e.Ended == timeline.EndedByFIN:
 					n[way]++
-					y.Against(e.At, "", s.ID, "%s, cut by %s: the app read a FIN behind %d bytes", s.Stream.Kind(), way, e.Bytes)
+					y.Certain(e.At, "", s.ID, "%s, cut by %s: the app read a FIN behind %d bytes", s.Stream.Kind(), way, e.Bytes)
 				case over && e.At <= within:
 					if e.Ended == timeline.EndedByRST {
 						n[way]++

@@ -64,7 +64,7 @@ func LeavesNotifiedTunnels() assertions.Check {
 				}
 				y.Span(from, e.At)
 				if at, is := said[conn]; is && e.At > at+leavesWithin {
-					y.Against(e.At, "", "", "%s: stream %s of tunnel %s, %s after its close_notify", since(e.At, from), e.Attrs["stream"], conn, (e.At - at).Round(time.Millisecond))
+					y.Late(c, e.At, "", "", "%s: stream %s of tunnel %s, %s after its close_notify", since(e.At, from), e.Attrs["stream"], conn, (e.At - at).Round(time.Millisecond))
 				}
 				for other, at := range said {
 					if other != conn && e.At > at {

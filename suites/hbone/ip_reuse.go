@@ -102,7 +102,7 @@ func GetsOnlyItsOwn() assertions.Check {
 					case to == n.uid:
 						had++
 					default:
-						y.Against(e.At, n.name, e.ID, "%s: %s, at %s where %s had been, received a request that was for %s: %s: %s",
+						y.Certain(e.At, n.name, e.ID, "%s: %s, at %s where %s had been, received a request that was for %s: %s: %s",
 							n.clock(e.At), n.name, n.address, whom(called, n.old), whom(called, to), s.Stream.Kind(), s.Outcome)
 					}
 				}

@@ -75,7 +75,7 @@ func LeavesToldTunnels() assertions.Check {
 				default:
 					y.Span(from, e.At)
 					if is && e.At > at+leavesWithin {
-						y.Against(e.At, "", "", "%s: stream %s of tunnel %s, %s after its GOAWAY", since(e.At, from), e.Attrs["stream"], conn, (e.At - at).Round(time.Millisecond))
+						y.Late(c, e.At, "", "", "%s: stream %s of tunnel %s, %s after its GOAWAY", since(e.At, from), e.Attrs["stream"], conn, (e.At - at).Round(time.Millisecond))
 					}
 					for other, at := range told {
 						if other != conn && e.At > at+leavesWithin {

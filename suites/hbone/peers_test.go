@@ -265,6 +265,10 @@ func TestLeavesToldTunnels(t *testing.T) {
 		{Name: "left", Build: telling(40, 3*time.Second, 0), Want: spec.Pass},
 		{Name: "a CONNECT was on its way", Build: telling(40, 3*time.Second, 900*time.Millisecond), Want: spec.Pass},
 		{Name: "CONNECTs long after", Build: telling(40, 3*time.Second, 1100*time.Millisecond), Want: spec.Fail},
+		{Name: "one CONNECT long after, on a node without CPU", Build: func(s scene.Scene) {
+			telling(1, 3*time.Second, 2*time.Second)(s)
+			s.Starve("a", bad+2*time.Second)
+		}, Want: spec.Inconclusive},
 		{Name: "one CONNECT long after", Build: telling(1, 3*time.Second, 2*time.Second), Want: spec.Fail},
 		{Name: "none stood", Build: telling(40, 900*time.Millisecond, 0), Want: spec.Inconclusive},
 		{Name: "few were told", Build: telling(20, 3*time.Second, 0), Want: spec.Inconclusive},
@@ -426,6 +430,16 @@ func TestNothingInPlainText(t *testing.T) {
 		{Name: "an answer in plain text", Build: passing(func(s scene.Scene) {
 			wire(s, bad, timeline.WireSaid, "198.18.0.4:8080", "198.18.0.3:40001")
 		}), Want: spec.Fail},
+		{Name: "a dial in plain text before the load was steady", Build: passing(func(s scene.Scene) {
+			wire(s, 4*time.Second, timeline.WireDialled, "198.18.0.3:40001", "198.18.0.4:8080")
+		}), Want: spec.Pass},
+		{Name: "all tunnels were dialled before that", Build: passing(func(s scene.Scene) {
+			for i, e := range s.Events {
+				if e.Kind == timeline.Wire {
+					s.Events[i].At = time.Duration(i+1) * time.Millisecond
+				}
+			}
+		}), Want: spec.Pass},
 		{Name: "a gap", Build: passing(func(s scene.Scene) {
 			s.Event(bad, timeline.WatchGap, "wire", map[string]string{"why": "5 of 9 packets were missed"})
 		}), Want: spec.Inconclusive},
@@ -460,6 +474,10 @@ func TestLeavesNotifiedTunnels(t *testing.T) {
 	judge(t, LeavesNotifiedTunnels(), []scene.Row{
 		{Name: "each is replaced", Build: notifying(12, nil), Want: spec.Pass},
 		{Name: "one comes later", Build: notifying(12, in("0", bad+2*time.Second)), Want: spec.Fail},
+		{Name: "one comes later, on a node without CPU", Build: notifying(12, func(s scene.Scene) {
+			in("0", bad+2*time.Second)(s)
+			s.Starve("a", bad+2*time.Second)
+		}), Want: spec.Inconclusive},
 		{Name: "one was on its way", Build: notifying(12, in("0", bad+200*time.Millisecond)), Want: spec.Pass},
 		{Name: "too few", Build: notifying(4, nil), Want: spec.Inconclusive},
 		{Name: "nobody connects any more", Build: func(s scene.Scene) {

@@ -153,7 +153,7 @@ func cutWith(y *assertions.Tally, c assertions.Case, done map[string]timeline.En
 	case !underway(s, end), !s.Failed() && s.End <= limit:
 		return false
 	case !s.Failed():
-		y.Against(s.End, "", s.ID, "%s: this connection went on to its own end", when)
+		y.Late(c, limit, "", s.ID, "%s: this connection went on to its own end", when)
 	case s.EndStream:
 		y.Against(s.End, "", s.ID, "%s: this connection ended by END_STREAM, as if that were all: %s", when, s.Outcome)
 	case s.End > limit:

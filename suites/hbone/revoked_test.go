@@ -75,6 +75,7 @@ func TestCutsWithCertificate(t *testing.T) {
 		{Name: "cut with the tunnel", Build: some(endsAt(soon, timeline.Truncated), soon, told[1:]...), Want: spec.Pass},
 		{Name: "by an RST", Build: some(endsAt(soon, timeline.Reset), soon, timeline.FrameRST), Want: spec.Pass},
 		{Name: "nothing happens", Build: some(nil, outAt), Want: spec.Fail},
+		{Name: "nothing happens, on a node without CPU", Build: func(s scene.Scene) { some(nil, outAt)(s); s.Starve("a", outAt+revokedWithin) }, Want: spec.Inconclusive},
 		{Name: "late", Build: some(endsAt(late, timeline.StreamReset), late, told...), Want: spec.Fail},
 		{Name: "by END_STREAM", Build: some(endsAt(soon, timeline.Truncated), soon+revokedWithin/2, told...), Want: spec.Fail},
 		{Name: "by END_STREAM, and with the tunnel", Build: some(func(x *timeline.Sample) {

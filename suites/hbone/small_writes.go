@@ -60,7 +60,7 @@ func SurvivesSmallWrites() assertions.Check {
 			ended, others, cut := 0, 0, 0
 			for _, k := range tunnel.Of(c, func(string) bool { return true }) {
 				for _, d := range k.Samples {
-					if d.Stream.Flow().Op != flow.Drip || d.Brief {
+					if d.Stream.Flow().Op != flow.Drip || d.Brief || d.End < c.Steady {
 						continue
 					}
 					y.Span(d.Start, d.End)
@@ -74,7 +74,7 @@ func SurvivesSmallWrites() assertions.Check {
 						ended++
 					}
 					for _, s := range k.Samples {
-						if !s.Brief || s.End < d.Start || s.Start > d.End || s.Outcome.SafeToRetry() {
+						if !s.Brief || s.End < max(d.Start, c.Steady) || s.Start > d.End || s.Outcome.SafeToRetry() {
 							continue
 						}
 						others++

@@ -47,6 +47,10 @@ func TestSurvivesSmallWrites(t *testing.T) {
 		{Name: "it is cut as one that was not processed", Build: some(2, failing(false, timeline.GoAway)), Want: spec.Fail},
 		{Name: "its neighbours are cut", Build: some(2, failing(true, timeline.Reset)), Want: spec.Fail},
 		{Name: "its neighbours are told to come again", Build: some(2, failing(true, timeline.RefusedStream)), Want: spec.Pass},
+		{Name: "one is cut before the load was steady", Build: func(s scene.Scene) {
+			some(2, nil)(s)
+			in(s, dripping, 8, time.Second, 4*time.Second, func(x *timeline.Sample) { x.Outcome, x.Phase = timeline.StreamReset, timeline.PhaseBody })
+		}, Want: spec.Pass},
 		{Name: "one stream", Build: some(1, nil), Want: spec.Inconclusive},
 		{Name: "without neighbours", Build: func(s scene.Scene) {
 			for n := range uint64(2) {

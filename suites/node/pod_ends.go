@@ -94,12 +94,11 @@ func ToldBeforeItGoes() assertions.Check {
 						early++
 						continue
 					}
-					id := k.Samples[0].ID
 					switch lacks, said := k.Farewell(0, t.Net.At); {
 					case lacks != "":
-						tally.Against(t.Net.At, t.Name, id, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
+						k.Lacked(&tally, c, t.Net.At, t.Name, "%s: %s %s when the interface went", t.Clock(t.Net.At), k, lacks)
 					case said > t.Net.At+readWithin:
-						tally.Late(c, t.Net.At, t.Name, id, "%s: %s was told %s after the interface had gone", t.Clock(said), k, (said - t.Net.At).Round(time.Millisecond))
+						tally.Late(c, t.Net.At, t.Name, k.Samples[0].ID, "%s: %s was told %s after the interface had gone", t.Clock(said), k, (said - t.Net.At).Round(time.Millisecond))
 					default:
 						last = max(last, said-t.Exit.At)
 					}
@@ -160,7 +159,7 @@ func endedOnWire(y *assertions.Tally, c assertions.Case, t assertions.Ending) in
 				continue
 			}
 		case !ended:
-			y.Against(t.Net.At, t.Name, "", "%s: the tunnel between %s and %s had neither FIN nor RST from it when the interface went", t.Clock(t.Net.At), k.own, k.other)
+			y.Late(c, t.Net.At, t.Name, "", "%s: the tunnel between %s and %s had neither FIN nor RST from it when the interface went", t.Clock(t.Net.At), k.own, k.other)
 		case when > t.Net.At+readWithin:
 			y.Late(c, t.Net.At, t.Name, "", "%s: the wire had the end of the tunnel between %s and %s when the interface had gone", t.Clock(when), k.own, k.other)
 		}

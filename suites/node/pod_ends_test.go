@@ -93,7 +93,16 @@ func TestToldBeforeItGoes(t *testing.T) {
 			}
 		}
 	}
+	starved := func(build func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			build(s)
+			s.Starve("a", gone)
+		}
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
+		{Name: "never told, on a node without CPU", Build: starved(with(gone)), Want: spec.Inconclusive},
+		{Name: "no close_notify and a FIN, on a node without CPU", Build: starved(with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameFIN))), Want: spec.Fail},
+		{Name: "the wire has no end, on a node without CPU", Build: starved(wire()), Want: spec.Inconclusive},
 		{Name: "told", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told at D", Build: with(gone, frame(scene.D, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "ended by the client that was told", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(soon+1, timeline.FrameClose)), Want: spec.Pass},

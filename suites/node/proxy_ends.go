@@ -509,8 +509,15 @@ func TunnelsAreTold(proxies int) assertions.Check {
 						continue
 					}
 					n++
-					if lacks, _ := k.Farewell(r.since, r.gone); lacks != "" {
-						tally.Against(r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was gone", beside([]replaced{r}, r.gone), k, lacks)
+					lacks, _ := k.Farewell(r.since, r.gone)
+					switch said, told := k.GoAway(); {
+					case lacks == "":
+					case told && r.watched && said >= r.since-starvedBy && said < r.since:
+						tally.Late(c, said, r.proxy, k.Samples[0].ID, "%s: %s got a GOAWAY before the watch showed that its proxy was told to go", beside([]replaced{r}, said), k)
+					case r.killed: // and it is the kernel that ends them
+						tally.Late(c, r.gone, r.proxy, k.Samples[0].ID, "%s: %s %s when the proxy was killed", beside([]replaced{r}, r.gone), k, lacks)
+					default:
+						k.Lacked(&tally, c, r.gone, r.proxy, "%s: %s %s when the proxy was gone", beside([]replaced{r}, r.gone), k, lacks)
 					}
 				}
 				total += n

@@ -374,7 +374,15 @@ func TestTunnelsAreTold(t *testing.T) {
 		}
 	}
 	const then = scene.D + 2*time.Second
+	starved := func(build func(scene.Scene)) func(scene.Scene) {
+		return func(s scene.Scene) {
+			build(s)
+			s.Starve("a", goneAt)
+		}
+	}
 	fails := []scene.Row{
+		{Name: "never, on a node without CPU", Build: starved(with()), Want: spec.Inconclusive},
+		{Name: "no close_notify, on a node without CPU", Build: starved(with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN))), Want: spec.Fail},
 		{Name: "never", Build: with(), Want: spec.Fail},
 		{Name: "no close_notify", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "no GOAWAY", Build: with(frame(then, timeline.FrameCloseNotify)), Want: spec.Fail},
@@ -410,6 +418,14 @@ func TestReplacedInCluster(t *testing.T) {
 		{Name: "never", Build: with(), Want: spec.Fail},
 		{Name: "alone, and told at once", Build: as(true, frame(at-time.Millisecond, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "alone, and told before the deletion", Build: as(true, frame(at-time.Second, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "alone, and told before the deletion, where the watch may be late", Build: func(s scene.Scene) {
+			as(true, frame(at-time.Second, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify))(s)
+			s.Starve("control", at-time.Second)
+		}, Want: spec.Inconclusive},
+		{Name: "alone, and told long before the deletion, where the watch may be late", Build: func(s scene.Scene) {
+			as(true, frame(at-2*starvedBy, timeline.FrameGoAway), frame(at+time.Millisecond, timeline.FrameCloseNotify))(s)
+			s.Starve("control", at-2*starvedBy)
+		}, Want: spec.Fail},
 		{Name: "alone, and never told", Build: as(true), Want: spec.Fail},
 	})
 }

@@ -209,7 +209,7 @@ func NothingLeavesInPlainText() assertions.Check {
 							continue
 						}
 						plain, last = plain+1, e.At
-						tally.Against(e.At, p.name, "", "%s: %s after the node was back, and %s after %s could begin, a connection in plain text from %s to %s",
+						tally.Certain(e.At, p.name, "", "%s: %s after the node was back, and %s after %s could begin, a connection in plain text from %s to %s",
 							r.name, short(e.At-r.up), short(e.At-p.at), p.name, from, to)
 					}
 					tally.Least(first, p.name, atFirst)

@@ -47,7 +47,7 @@ func endsOf(c assertions.Case, all []replaced) []assertions.Ending {
 	nodes := nodesOf(c)
 	var out []assertions.Ending
 	for _, r := range all {
-		half := (r.told - r.since) / 2 // it was in between
+		half := min(r.told-r.since, starvedBy) / 2 // it was in between, and the watch is not later than that
 		for _, uid := range slices.Sorted(maps.Keys(dialled)) {
 			if nodes[uid] != r.node {
 				continue

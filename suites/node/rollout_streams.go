@@ -116,7 +116,7 @@ func NoneIsKilled() assertions.Check {
 				tally.Span(r.told, r.gone)
 				switch {
 				case r.killed:
-					tally.Late(c, r.gone, r.proxy, "", "%s after it was told to go it was still there, and was killed", (r.gone - r.told).Round(time.Millisecond))
+					tally.LateOn(c, r.node, r.gone, r.proxy, "", "%s after it was told to go it was still there, and was killed", (r.gone - r.told).Round(time.Millisecond))
 				case r.unseen && r.gone > 0:
 					tally.Doubt("nobody saw by which code %s ended", r.proxy)
 				}

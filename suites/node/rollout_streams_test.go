@@ -90,6 +90,8 @@ func TestNoneIsKilled(t *testing.T) {
 	scene.Judge(t, judging(NoneIsKilled()), []scene.Row{
 		{Name: "by themselves", Build: with(), Want: spec.Pass},
 		{Name: "one is killed", Build: with(killed("a")), Want: spec.Fail},
+		{Name: "one is killed, on a node without CPU", Build: with(killed("a"), func(s scene.Scene) { s.Starve("a", goneAt) }), Want: spec.Inconclusive},
+		{Name: "one is killed, and another node is without CPU", Build: with(killed("a"), func(s scene.Scene) { s.Starve("b", goneAt) }), Want: spec.Fail},
 		{Name: "one that is no proxy of these", Build: with(killed("c")), Want: spec.Pass},
 		{Name: "one of two was told to go", Build: func(s scene.Scene) { replace(s, "a", toldAt, goneAt) }, Want: spec.Inconclusive},
 	})

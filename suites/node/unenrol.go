@@ -300,12 +300,11 @@ func ToldOnLeaving() assertions.Check {
 						continue
 					}
 					n++
-					id := k.Samples[0].ID
 					switch lacks, said := k.Farewell(l.leaving, l.left); {
 					case lacks != "":
-						tally.Against(l.left, l.name, id, "%s %s when the workload had left", k, lacks)
+						k.Lacked(&tally, c, l.left, l.name, "%s %s when the workload had left", k, lacks)
 					case said > l.left+readWithin:
-						tally.Late(c, l.left, l.name, id, "%s was ended %s", k, l.when(said))
+						tally.Late(c, l.left, l.name, k.Samples[0].ID, "%s was ended %s", k, l.when(said))
 					}
 				}
 				total += n
@@ -409,7 +408,7 @@ func plainOnes(y *assertions.Tally, c assertions.Case, all []leaver) map[string]
 			if slices.ContainsFunc(all, func(l leaver) bool { return l.isEnd(from, to) && e.At >= l.back+c.P }) {
 				y.Late(c, e.At, "", "", text, from, to)
 			} else {
-				y.Against(e.At, "", "", text, from, to)
+				y.Certain(e.At, "", "", text, from, to)
 			}
 			continue
 		}

@@ -153,6 +153,8 @@ func TestToldOnLeaving(t *testing.T) {
 		{Name: "told", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "never", Build: with(), Want: spec.Fail},
 		{Name: "no close_notify", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "never, on a node without CPU", Build: func(s scene.Scene) { with()(s); s.Starve("a", leftAt) }, Want: spec.Inconclusive},
+		{Name: "cut, on a node without CPU", Build: func(s scene.Scene) { with(frame(then, timeline.FrameRST))(s); s.Starve("a", leftAt) }, Want: spec.Fail},
 		{Name: "cut", Build: with(frame(then, timeline.FrameRST)), Want: spec.Fail},
 		{Name: "ended behind it", Build: with(frame(then, timeline.FrameGoAway), frame(leftAt+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "none stood", Build: func(s scene.Scene) { leave(s, "") }, Want: spec.Inconclusive},

@@ -98,7 +98,7 @@ func CallsServed() assertions.Check {
 				for _, s := range callsOf(c, t.UID) {
 					if d, is := twice[s.ID]; is {
 						again++
-						y.Against(d.At, t.Name, s.ID, "%s: %s: %s, and the app had sent it once", t.Clock(d.At), s.Stream.Kind(), d)
+						y.Certain(d.At, t.Name, s.ID, "%s: %s: %s, and the app had sent it once", t.Clock(d.At), s.Stream.Kind(), d)
 					}
 					if s.End < t.Earliest() {
 						continue

@@ -83,7 +83,7 @@ func GoneBeforeKill() assertions.Check {
 				for _, e := range exits {
 					left := k - e.At
 					if left+t.Exit.Err+e.Err <= killedApart {
-						tally.Late(c, k, t.Name, "", "%s: %s of %s went with its app, which was killed", t.Clock(e.At), e.Attrs["container"], t.Name)
+						tally.LateOn(c, t.Node, k, t.Name, "", "%s: %s of %s went with its app, which was killed", t.Clock(e.At), e.Attrs["container"], t.Name)
 					}
 					if all++; all == 1 || left < least {
 						least = left
@@ -130,7 +130,8 @@ func ToldBeforeKill() assertions.Check {
 					}
 					switch lacks, said := one.Farewell(t.Drain.At-t.Drain.Err, k); {
 					case lacks != "":
-						tally.Against(k, t.Name, one.Samples[0].ID, "%s: %s %s when the app was killed", t.Clock(k), one, lacks)
+						// Whoever is there until then may be killed with it.
+						one.Lacked(&tally, c, k-killedApart, t.Name, "%s: %s %s when the app was killed", t.Clock(k), one, lacks)
 					case said > k:
 						tally.Late(c, k, t.Name, one.Samples[0].ID, "%s: %s was told %s after the app was killed", t.Clock(said), one, (said - k).Round(time.Millisecond))
 					case said > 0 && (last == 0 || k-said < last):

@@ -77,6 +77,14 @@ func TestToldBeforeKill(t *testing.T) {
 		{Name: "nothing", Build: with(says(timeline.FrameFIN, scene.Exit)), Want: spec.Fail},
 		{Name: "no GOAWAY", Build: with(notify), Want: spec.Fail},
 		{Name: "no close_notify", Build: with(goaway, says(timeline.FrameFIN, scene.Exit)), Want: spec.Fail},
+		{Name: "nothing, on a node without CPU", Build: func(s scene.Scene) {
+			with(says(timeline.FrameFIN, scene.Exit))(s)
+			s.Starve("a", scene.Exit)
+		}, Want: spec.Inconclusive},
+		{Name: "no close_notify and a FIN before its app was killed, on a node without CPU", Build: func(s scene.Scene) {
+			with(goaway, says(timeline.FrameFIN, at+1))(s)
+			s.Starve("a", scene.Exit)
+		}, Want: spec.Fail},
 		{Name: "after its app was killed", Build: with(goaway, says(timeline.FrameCloseNotify, scene.Exit+1)), Want: spec.Fail},
 		{Name: "after that, on a starved machine", Build: func(s scene.Scene) {
 			with(goaway, says(timeline.FrameCloseNotify, scene.Exit+1))(s)

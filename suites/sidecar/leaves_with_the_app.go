@@ -88,7 +88,7 @@ func LeavesWithTheApp() assertions.Check {
 					tally.Span(t.Drain.At, e.At)
 					if e.At-e.Err > end {
 						// A starved machine excuses who is late then, and not who stands long after.
-						tally.Late(c, end, t.Name, "", "%s: %s of %s is gone, %s after its app", t.Clock(e.At), e.Attrs["container"], t.Name, (e.At - t.Exit.At).Round(time.Millisecond))
+						tally.LateOn(c, t.Node, end, t.Name, "", "%s: %s of %s is gone, %s after its app", t.Clock(e.At), e.Attrs["container"], t.Name, (e.At - t.Exit.At).Round(time.Millisecond))
 					}
 				}
 				tally.Least(seen, t.Name, len(ofSidecar(c, exits)))

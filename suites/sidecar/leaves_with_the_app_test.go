@@ -45,6 +45,16 @@ func TestLeavesWithTheApp(t *testing.T) {
 			beside(scene.Exit + leaveWithin + time.Second)(s)
 			starved(s, scene.Exit+leaveWithin)
 		}, Want: spec.Inconclusive},
+		{Name: "a little too late, on a node without CPU", Build: func(s scene.Scene) {
+			beside(scene.Exit + leaveWithin + time.Second)(s)
+			s.On("a")
+			s.Starve("a", scene.Exit+leaveWithin)
+		}, Want: spec.Inconclusive},
+		{Name: "a little too late, and another node is without CPU", Build: func(s scene.Scene) {
+			beside(scene.Exit + leaveWithin + time.Second)(s)
+			s.On("a")
+			s.Starve("b", scene.Exit+leaveWithin)
+		}, Want: spec.Fail},
 		{Name: "long after, and the machine is starved when it goes at last", Build: func(s scene.Scene) {
 			beside(scene.Exit + 2*leaveWithin)(s)
 			starved(s, scene.Exit+2*leaveWithin)

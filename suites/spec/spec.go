@@ -314,6 +314,9 @@ type Finding struct {
 	Culprits []Culprit `json:"culprits,omitempty"`
 	// MoreCulprits is how many were seen beyond those listed.
 	MoreCulprits int `json:"moreCulprits,omitempty"`
+	// Certain says that one culprit at least is one that no lack of CPU makes. It is for who judges; a report
+	// has no use of it.
+	Certain bool `json:"-"`
 	// Cause is what may have caused a failure, with what was seen of it in the recording;
 	// empty: nothing was seen.
 	Cause string `json:"cause,omitempty"`

@@ -22,21 +22,25 @@ func Takes(addr string) bool {
 // many tunnels were dialled in it.
 func Past(y *assertions.Tally, c assertions.Case, from, to time.Duration) (dialled int) {
 	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
-		if e.At < from || e.At > to {
+		if e.At < from || e.At > to || Takes(e.Attrs["from"]) || Takes(e.Attrs["to"]) {
 			continue
 		}
 		what := "a connection was made"
-		switch {
-		case Takes(e.Attrs["to"]) && e.Attrs["what"] == timeline.WireDialled:
-			dialled++
-			continue
-		case Takes(e.Attrs["from"]), Takes(e.Attrs["to"]):
-			continue
-		case e.Attrs["what"] == timeline.WireSaid:
+		if e.Attrs["what"] == timeline.WireSaid {
 			what = "bytes went in plain text"
 		}
-		y.Against(e.At, "", "", "%s from %s to %s", what, e.Attrs["from"], e.Attrs["to"])
+		y.Certain(e.At, "", "", "%s from %s to %s", what, e.Attrs["from"], e.Attrs["to"])
 	}
 	y.SeenWire(c)
-	return dialled
+	return Dialled(c, from, to)
+}
+
+// Dialled is how many tunnels were dialled in a stretch of time, as the nodes' wire has it.
+func Dialled(c assertions.Case, from, to time.Duration) (n int) {
+	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
+		if e.At >= from && e.At <= to && e.Attrs["what"] == timeline.WireDialled && Takes(e.Attrs["to"]) {
+			n++
+		}
+	}
+	return n
 }

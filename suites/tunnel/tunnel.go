@@ -119,6 +119,17 @@ func (k Tunnel) Farewell(since, by time.Duration) (lacks string, said time.Durat
 	return "", max(told, end.At)
 }
 
+// Lacked adds that a tunnel lacked something of its peer's farewell at an instant: where the peer had ended it by then that is
+// so on any machine, and where it stood the peer was late. target and format are as Tally.Late has them.
+func (k Tunnel) Lacked(y *assertions.Tally, c assertions.Case, at time.Duration, target, format string, args ...any) {
+	id := k.Samples[0].ID
+	if end, over := k.End(); over && end < at {
+		y.Against(at, target, id, format, args...)
+		return
+	}
+	y.Late(c, at, target, id, format, args...)
+}
+
 // StoodAt says whether the tunnel stood at an instant: something had been answered in it by then, and neither
 // side had ended it. One for a single connection is not kept, and nobody tells of its end.
 func (k Tunnel) StoodAt(at time.Duration) bool {
