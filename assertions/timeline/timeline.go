@@ -297,7 +297,8 @@ const (
 	// had, CNINoted), held (behind it: the sockets in the pod's network, as CNIDel has it; none where nobody looked), old (CNIStopped: of two proxies the one that was told to go hung then, and was killed). Of an ADD:
 	// result (its version), and lacks: what of the result before it that lacks (interfaces, ips). Of a CHECK: bare (true), where what redirects the
 	// pod's connections had been taken away before. Of VERSION: versions. Of GC: pods, and noted and served behind it, names of pods.
-	// Of STATUS: writable (false), where the plugin can't write its folder.
+	// Of STATUS: writable (false), where the plugin can't write its folder. sandbox (CNINextSandbox): an ADD of the second one of a pod;
+	// (CNIOldSandbox): a DEL of its first one, with before and behind: what the second one was then (noted, served).
 	CNICall EventKind = "cni.call"
 	// PodAsked: from within a pod that the stage made for CNICall (Name) an instance was asked something, on a connection of its
 	// own. Attrs: proxy, as CNICall has it, took (until it had an answer, a Go duration), error where it had none,
@@ -483,6 +484,12 @@ const (
 	CNIDead    = "dead"
 	// CNIReplaced is a proxy from its successor's start on until it is gone.
 	CNIReplaced = "replaced"
+)
+
+// Which sandbox a plugin is called for, of a pod that gets another one (CNICall).
+const (
+	CNIOldSandbox  = "old"
+	CNINextSandbox = "next"
 )
 
 // What became of a node's proxy (NodeProxy).

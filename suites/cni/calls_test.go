@@ -190,6 +190,42 @@ func TestStaleIsCollected(t *testing.T) {
 	})
 }
 
+func TestNextSandboxLives(t *testing.T) {
+	next := is("command=ADD  sandbox=next")
+	late, again := is("command=DEL  sandbox=old  noted=true  left=false", "before=noted served", "behind=noted served"), is("command=DEL  sandbox=old  again=true  noted=false  left=false", "before=noted served", "behind=noted served")
+	build := func(many int, late, again map[string]string, set ...string) func(scene.Scene) {
+		return func(s scene.Scene) {
+			for n := range many {
+				pod := string(rune('a' + n))
+				calls(s, pod, next, late)
+				calls(s, pod+pod, next, again)
+			}
+			if len(set) > 0 {
+				calls(s, "a", with(again, set...))
+			}
+		}
+	}
+	judged(t, NextSandboxLives(), []scene.Row{
+		{Name: "it lives", Build: build(2, late, again), Want: spec.Pass},
+		{Name: "one of each", Build: build(1, late, again), Want: spec.Inconclusive},
+		{Name: "the plugin did not know the first one", Build: build(2, with(late, "noted=false"), again), Want: spec.Inconclusive},
+		{Name: "nobody serves it any more, behind one that came again", Build: build(2, late, again, "behind=noted"), Want: spec.Fail},
+		{Name: "nobody serves it any more, behind a late one", Build: build(2, with(late, "behind=noted"), again), Want: spec.Fail},
+		{Name: "its note has gone", Build: build(2, late, again, "behind=served"), Want: spec.Fail},
+		{Name: "nobody had served it", Build: build(2, late, again, "before=noted", "behind=noted"), Want: spec.Inconclusive},
+		{Name: "a DEL fails", Build: build(2, late, again, "error=no"), Want: spec.Fail},
+		{Name: "it can't begin", Build: func(s scene.Scene) {
+			build(2, late, again)(s)
+			calls(s, "a", with(next, "error=it is there"))
+		}, Want: spec.Fail},
+		{Name: "other ends", Build: func(s scene.Scene) {
+			for range 4 {
+				calls(s, "a", is("command=ADD"), is("command=DEL  noted=true  left=false"))
+			}
+		}, Want: spec.Inconclusive},
+	})
+}
+
 func TestStatus(t *testing.T) {
 	build := func(well, ill, away []string) func(scene.Scene) {
 		return func(s scene.Scene) {

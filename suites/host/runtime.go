@@ -44,6 +44,7 @@ const (
 	callsHung     = 2  // pods that are ended while the proxy hangs that was told to go
 	callsOthers   = 2  // pods that are in no mesh, of each state
 	callsAgain    = 3  // pods of which DEL is called three times
+	callsOld      = 2  // pods that get another sandbox, and whose first one has not ended by then; and as many whose first one has
 	callsAtOnce   = 4  // pods that begin at once
 )
 
@@ -80,7 +81,7 @@ func (m *meshed) callPlugin(ctx context.Context) error {
 		return err
 	}
 	r := &runtimeCalls{meshed: m, node: n, agent: timeline.CNIUp, proxy: timeline.CNIUp}
-	for _, step := range []func(context.Context) error{r.versions, r.again, r.collect, r.states} {
+	for _, step := range []func(context.Context) error{r.versions, r.again, r.collect, r.resandbox, r.states} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -322,6 +323,71 @@ func (r *runtimeCalls) collect(ctx context.Context) error {
 	})
 	r.delAll(ctx, all)
 	return r.close(all...)
+}
+
+// resandbox gives pods another sandbox, as a kubelet does when what held their network has died, and has DEL of the first
+// one come behind that: to some for the first time, and to the others once more.
+func (r *runtimeCalls) resandbox(ctx context.Context) error {
+	old, err := r.open(r.node.runtime, "sandbox", 2*callsOld)
+	if err != nil {
+		return err
+	}
+	late, once := old[:callsOld], old[callsOld:]
+	r.addAll(ctx, old)
+	r.delAll(ctx, once)
+	var next []*calledPod
+	for _, p := range old {
+		in, err := r.next(p)
+		if err != nil {
+			return err
+		}
+		next = append(next, in)
+		r.add(ctx, in, map[string]string{"sandbox": timeline.CNINextSandbox})
+	}
+	for i, p := range old {
+		attrs := map[string]string{"sandbox": timeline.CNIOldSandbox, "before": next[i].has(r)}
+		r.call(ctx, "DEL", p, attrs, func(ctx context.Context, attrs map[string]string) (err error) {
+			attrs["noted"] = strconv.FormatBool(r.noted(p))
+			if i < len(late) {
+				err = p.Del(ctx, p.net)
+			} else {
+				attrs["again"], err = "true", p.DelAgain(ctx)
+			}
+			attrs["left"], attrs["behind"] = strconv.FormatBool(r.noted(p)), next[i].has(r)
+			return err
+		})
+	}
+	r.delAll(ctx, next)
+	var errs []error
+	for _, p := range next {
+		errs = append(errs, p.net.Close())
+	}
+	return errors.Join(append(errs, r.close(old...))...)
+}
+
+// next is a pod in its next sandbox, which nobody has attached yet.
+func (r *runtimeCalls) next(p *calledPod) (*calledPod, error) {
+	made, err := r.bench.network.PodOn(r.node.nth)
+	if err != nil {
+		return nil, err
+	}
+	out := *p
+	out.net = made
+	out.sandbox.ID += "-next"
+	out.Attachment = r.node.runtime.Of(out.sandbox)
+	return &out, nil
+}
+
+// has says what the mesh has of a pod's sandbox.
+func (p *calledPod) has(r *runtimeCalls) string {
+	var out []string
+	if r.noted(p) {
+		out = append(out, "noted")
+	}
+	if served(p) {
+		out = append(out, "served")
+	}
+	return strings.Join(out, " ")
 }
 
 // served says whether somebody serves a pod.
