@@ -121,10 +121,11 @@ func (g *gather) gotNothing(c Case, t Ending, in intrusion) {
 			if between {
 				g.late(c, e.At, t.Name, "", "its health (%s) turned bad, %s", e.Attrs["probe"], what(e))
 			}
-			seen = seen || !t.Exit.Known() || e.At < t.Exit.At-t.Exit.Err-atTheDoor
+			// Of who stands beside an app the app's health tells nothing.
+			seen = seen || !t.Role.Meshed() && (!t.Exit.Known() || e.At < t.Exit.At-t.Exit.Err-atTheDoor)
 		}
 	}
-	// Of who stands beside an app the app's health tells nothing: its clients do.
+	// Of that one its clients do.
 	for _, s := range c.Timeline.Samples {
 		if directTo(s, t.UID) && s.Failed() && s.Start >= get.At && s.End < deleted {
 			g.failed(c, s, s.Start, t.Name, "%s after GET %s on port %s (%s): %s", ms(s.Start-get.At), get.Attrs["path"], get.Attrs["port"], get.Attrs["status"], describe(s))

@@ -98,6 +98,14 @@ func TestAdminClosed(t *testing.T) {
 			all(s, 200)
 			s.drop(of(timeline.Health, uid))
 		}, spec.Inconclusive},
+		{"a GET that may have drained who stands beside an app", AdminClosed(), func(s *scene) {
+			all(s, 202)
+			s.event(0, timeline.Marker, "", map[string]string{"what": MarkSubject, "role": string(RoleSidecar)})
+		}, spec.Inconclusive},
+		{"a GET that is refused by who stands beside an app", AdminClosed(), func(s *scene) {
+			all(s, 405)
+			s.event(0, timeline.Marker, "", map[string]string{"what": MarkSubject, "role": string(RoleSidecar)})
+		}, spec.Pass},
 		{"health that goes with the process only", AdminClosed(), func(s *scene) {
 			all(s, 200)
 			s.drop(of(timeline.Health, uid))

@@ -158,7 +158,7 @@ func whenFirst(first, ready time.Duration) string {
 // whenListed says when the pod's EndpointSlice first said that it was ready.
 func whenListed(tl *timeline.Timeline, uid string, ready time.Duration) string {
 	for _, e := range tl.EventsOf(timeline.Endpoint, uid) {
-		if e.Attrs["service"] == mainService && e.Attrs["ready"] == "true" {
+		if e.Attrs["service"] == MainService && e.Attrs["ready"] == "true" {
 			return "its EndpointSlice said ready at " + offset("Ready", e.At-ready)
 		}
 	}

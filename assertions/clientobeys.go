@@ -26,7 +26,7 @@ func ObeysGoAway() Check {
 	}
 	return Check{
 		Name:     "streams on connections on which the instance said GOAWAY",
-		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered; up to %s after it is a doubt", ms(Crossing), NoCrossing),
+		Expected: fmt.Sprintf("none is opened more than %s after the PING behind the GOAWAY was answered; up to %s after it is a doubt; where it is never answered the GOAWAY counts, and no stream is opened more than %s after that", ms(Crossing), NoCrossing, NoCrossing),
 		Floors:   []Floor{saidFloor, offeredFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
@@ -38,6 +38,9 @@ func ObeysGoAway() Check {
 					crossed += g.streamsAfter(c, t, k)
 					if k.heard > 0 {
 						read++
+					} else if last, is := k.last(); is && last.At > k.At+NoCrossing {
+						// Nothing is on its way for so long, whoever answers no PING.
+						g.late(c, last.At, t.Name, last.Attrs["id"], "%s: %s came on %s, %s after the GOAWAY, and the PING behind it was never answered", relative(last.At, t), what(last), k, ms(last.At-k.At))
 					} else if e, late, _ := k.belated(k.At); late {
 						g.doubt("%s of %s: streams came up to %s after the GOAWAY, and the PING behind it was never answered", k, t.Name, ms(e.At-k.At))
 					}

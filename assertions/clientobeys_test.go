@@ -52,6 +52,9 @@ func TestObeysGoAway(t *testing.T) {
 		{"goes on, and never answers the PING", check, func(s *scene) {
 			away(s).told(wireD+1, 2, timeline.ToldByGoAway).asked(wireD+sec, 2, timeline.ToldByGoAway)
 		}, spec.Inconclusive},
+		{"goes on for long, and never answers the PING", check, func(s *scene) {
+			away(s).told(wireD+1, 2, timeline.ToldByGoAway).asked(wireD+sec/2, 2, timeline.ToldByGoAway).asked(wireD+2*sec, 2, timeline.ToldByGoAway)
+		}, spec.Fail},
 		{"never answers the PING, and asks for nothing", check, func(s *scene) { away(s).told(wireD+1, 2, timeline.ToldByGoAway) }, spec.Pass},
 		{"no GOAWAY was read", check, func(s *scene) { calls(s).told(wireD+1, 1, timeline.ToldByGoAway) }, spec.Inconclusive},
 		{"no calls", check, func(s *scene) { s.told(wireD+1, 1, timeline.ToldByGoAway).heard(wireD+2, 1, timeline.ToldByGoAway) }, spec.Inconclusive},

@@ -66,7 +66,7 @@ func unservingSince(c Case, t Ending) (since time.Duration, ok bool) {
 		}
 		at := time.Duration(-1)
 		switch {
-		case e.Kind == timeline.Endpoint && ofService(e, mainService) && e.Attrs["serving"] == "false":
+		case e.Kind == timeline.Endpoint && ofService(e, MainService) && e.Attrs["serving"] == "false":
 			at = e.At
 		case e.Kind == timeline.PodReady && e.Attrs["ready"] == "false":
 			at = e.At + shortLife
@@ -128,7 +128,7 @@ func (g *gather) collapsed(c Case) (w collapse, ok bool) {
 	pods := map[string]bool{}
 	for i, t := range c.Terminations {
 		pods[t.UID] = true
-		if known := terminatingSince(c, t, mainService); i == 0 || known.at > w.known.at {
+		if known := terminatingSince(c, t, MainService); i == 0 || known.at > w.known.at {
 			w.known = known
 		}
 		closed, sawClosed := acceptsUntil(c, t)
@@ -147,7 +147,7 @@ func (g *gather) collapsed(c Case) (w collapse, ok bool) {
 	}
 	w.until -= endMargin
 	w.closed -= endMargin
-	if readyBeside(c.Timeline, pods, mainService, w.known.at) {
+	if readyBeside(c.Timeline, pods, MainService, w.known.at) {
 		g.doubt("not all endpoints terminated: another one was ready")
 		return collapse{}, true
 	}

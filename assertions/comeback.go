@@ -114,7 +114,7 @@ func (g *gather) readyAgain(c Case, e Ending, end time.Duration) bool {
 func (g *gather) trafficReturns(c Case, e Ending, end time.Duration) {
 	gap := watchGap(c.Timeline, "endpointslices")
 	until := e.Ready.At + e.Ready.Err + c.P
-	lives := families(endpointStates(c.Timeline, e.UID, mainService))
+	lives := families(endpointStates(c.Timeline, e.UID, MainService))
 	if len(lives) == 0 {
 		g.doubt("no EndpointSlice ever showed %s", e.Name)
 	}
@@ -127,7 +127,7 @@ func (g *gather) trafficReturns(c Case, e Ending, end time.Duration) {
 			ready = s.ready && !s.gone
 			back = back || ready && s.at >= e.Running.At
 		}
-		name := seat{mainService, life[0].family}.name(e)
+		name := seat{MainService, life[0].family}.name(e)
 		switch {
 		case ready || back:
 		case gap != "":

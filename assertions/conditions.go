@@ -184,7 +184,7 @@ type seat struct{ service, family string }
 // name names the pod's endpoint there, for people.
 func (s seat) name(t Ending) string {
 	name := t.Name
-	if s.service != mainService {
+	if s.service != MainService {
 		name += " in " + s.service
 	}
 	if s.family != "" {
@@ -193,7 +193,7 @@ func (s seat) name(t Ending) string {
 	return name
 }
 
-// seatsOf are all that the pod ever had, sorted; one in mainService it must.
+// seatsOf are all that the pod ever had, sorted; one in MainService it must.
 func seatsOf(tl *timeline.Timeline, uid string) []seat {
 	var out []seat
 	for _, e := range tl.Events {
@@ -202,8 +202,8 @@ func seatsOf(tl *timeline.Timeline, uid string) []seat {
 			out = append(out, s)
 		}
 	}
-	if !slices.ContainsFunc(out, func(s seat) bool { return s.service == mainService }) {
-		out = append(out, seat{service: mainService})
+	if !slices.ContainsFunc(out, func(s seat) bool { return s.service == MainService }) {
+		out = append(out, seat{service: MainService})
 	}
 	slices.SortFunc(out, func(a, b seat) int {
 		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.family, b.family))

@@ -89,7 +89,7 @@ type Ending struct {
 	// or the call. Of a process that ended without any of these it is not known. Who leaves a
 	// mesh does so from timeline.MeshLeaving on.
 	Drain    Instant
-	Endpoint Instant // the EndpointSlice of mainService says terminating (timeline.Endpoint, EndpointGone)
+	Endpoint Instant // the EndpointSlice of MainService says terminating (timeline.Endpoint, EndpointGone)
 	LastNew  Instant // last new connection that reached it through the Service (samples)
 	// Exit is when the process was gone: the best known of timeline.ProcExit,
 	// timeline.PodContainer and, where its pod was deleted, timeline.PodGone. Who leaves a mesh

@@ -67,10 +67,10 @@ func tellsOfEnds(e timeline.Event) bool {
 	case timeline.ClusterEvent:
 		return e.Attrs["reason"] == "Killing"
 	case timeline.Endpoint:
-		return e.Attrs["terminating"] == "true" && ofService(e, mainService)
+		return e.Attrs["terminating"] == "true" && ofService(e, MainService)
 	case timeline.EndpointGone:
 		// An endpoint that went without ever terminating left here.
-		return ofService(e, mainService)
+		return ofService(e, MainService)
 	case timeline.Disruption:
 		return (e.Attrs["what"] == drainCall || asksForDeletion(e)) && e.Attrs["error"] == ""
 	}

@@ -224,12 +224,12 @@ func EndpointGoes() Check {
 					g.doubt("nobody saw %s exit", t.Name)
 					continue
 				}
-				for _, life := range families(endpointStates(c.Timeline, t.UID, mainService)) {
+				for _, life := range families(endpointStates(c.Timeline, t.UID, MainService)) {
 					all++
 					if slices.ContainsFunc(life, func(s endpointState) bool { return s.terminating }) {
 						seen++
 					}
-					name := seat{mainService, life[0].family}.name(t)
+					name := seat{MainService, life[0].family}.name(t)
 					switch {
 					case life[len(life)-1].gone || gap != "":
 					case end < t.Exit.At+t.Exit.Err+c.P:

@@ -32,7 +32,7 @@ func PrefersReady() Check {
 			}
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
-				from := terminatingSince(c, t, mainService)
+				from := terminatingSince(c, t, MainService)
 				after, until := from.at+c.P, from.at+c.P+acceptMargin
 				end := max(until, t.exitOr(until))
 				g.span(from.at, end)
@@ -59,7 +59,7 @@ func PrefersReady() Check {
 					if !reached && !lost {
 						continue
 					}
-					if !othersReady(c.Timeline, t.UID, mainService, s.Start) {
+					if !othersReady(c.Timeline, t.UID, MainService, s.Start) {
 						g.doubt("at times no other endpoint than that of %s was ready", t.Name)
 						continue
 					}
@@ -131,7 +131,7 @@ func readyBeside(tl *timeline.Timeline, pods map[string]bool, service string, at
 func Propagation(c Case) []time.Duration {
 	var out []time.Duration
 	for _, t := range c.Terminations {
-		if !t.Endpoint.Known() || !t.LastNew.Known() || !othersReady(c.Timeline, t.UID, mainService, t.LastNew.At) {
+		if !t.Endpoint.Known() || !t.LastNew.Known() || !othersReady(c.Timeline, t.UID, MainService, t.LastNew.At) {
 			continue
 		}
 		out = append(out, max(0, t.LastNew.At-t.Endpoint.At))

@@ -58,7 +58,7 @@ func IgnoresSecondSignal() Check {
 				inflight, work := g.completes(c, t, at, "the second SIGTERM", whole)
 				later := g.completesSince(c, t, at, to, whole)
 				served := map[string]bool{} // by family, until the state at hand
-				for _, s := range endpointStates(c.Timeline, t.UID, mainService) {
+				for _, s := range endpointStates(c.Timeline, t.UID, MainService) {
 					if s.at > at.At+at.Err && s.at < serves && !s.gone && !s.serving && served[s.family] {
 						g.late(c, s.at, t.Name, "", "`serving` of its endpoint went false %s after the second SIGTERM", ms(s.at-at.At))
 					}
@@ -129,7 +129,7 @@ func oneSignal(c Case) (own ownEnds) {
 		}
 		// A probe notices what two instances do at the same time after D at different ones, a
 		// period apart at most.
-		for _, life := range families(endpointStates(c.Timeline, t.UID, mainService)) {
+		for _, life := range families(endpointStates(c.Timeline, t.UID, MainService)) {
 			at := firstUnserving(life, from)
 			if after := at - t.Drain.At; at != 0 && (own.unserving.after == 0 || after < own.unserving.after) {
 				own.unserving = ownEnd{after, t.Drain.Err + probePeriod(c)}

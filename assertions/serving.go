@@ -89,7 +89,7 @@ func (g *gather) lives(c Case, t Ending) [][]endpointState {
 	if gap := watchGap(c.Timeline, "endpointslices"); gap != "" {
 		g.doubt("the EndpointSlice watch has a gap: %s", gap)
 	}
-	states := endpointStates(c.Timeline, t.UID, mainService)
+	states := endpointStates(c.Timeline, t.UID, MainService)
 	if len(states) == 0 {
 		g.doubt("no EndpointSlice ever showed %s", t.Name)
 	}
@@ -99,7 +99,7 @@ func (g *gather) lives(c Case, t Ending) [][]endpointState {
 // servesUntil judges one life of an instance's endpoint: it says serving until D + P,
 // or until the instance served the last new connection.
 func (g *gather) servesUntil(c Case, t Ending, life []endpointState, last time.Duration) {
-	name := seat{mainService, life[0].family}.name(t)
+	name := seat{MainService, life[0].family}.name(t)
 	unserving := firstUnserving(life, t.Drain.At-t.Drain.Err)
 	switch end := t.Drain.At + c.P; {
 	case unserving == 0 || unserving >= last || unserving > end+t.Drain.Err:
@@ -113,7 +113,7 @@ func (g *gather) servesUntil(c Case, t Ending, life []endpointState, last time.D
 // unreadyBefore judges one life of an instance's endpoint: it does not say serving when
 // the listener is gone (0: nobody saw it go).
 func (g *gather) unreadyBefore(c Case, t Ending, life []endpointState, closed time.Duration) {
-	name := seat{mainService, life[0].family}.name(t)
+	name := seat{MainService, life[0].family}.name(t)
 	if closed == 0 {
 		g.doubt("nobody saw the listener of %s go", name)
 		return
@@ -152,9 +152,9 @@ func (s endpointState) String() string {
 	return fmt.Sprintf("ready=%t serving=%t terminating=%t", s.ready, s.serving, s.terminating)
 }
 
-// mainService is the Service that "the" endpoint of a pod is of: a pod has one
+// MainService is the Service that "the" endpoint of a pod is of: a pod has one
 // endpoint for each Service that selects it.
-const mainService = "echo"
+const MainService = "echo"
 
 // publishing are the Services with publishNotReadyAddresses.
 var publishing = map[string]bool{"publishing": true, "headless-publishing": true}

@@ -109,12 +109,12 @@ func (c Case) lapses() []spec.Window {
 	for _, e := range c.Timeline.Events {
 		switch e.Kind {
 		case timeline.Endpoint:
-			if !ofService(e, mainService) {
+			if !ofService(e, MainService) {
 				continue
 			}
 			is[e.Subject] = state{e.Attrs["serving"] == "true", e.Attrs["terminating"] == "true"}
 		case timeline.EndpointGone:
-			if !ofService(e, mainService) {
+			if !ofService(e, MainService) {
 				continue
 			}
 			delete(is, e.Subject)

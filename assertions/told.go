@@ -90,6 +90,14 @@ func (k told) belated(since time.Duration) (_ timeline.Event, late bool, crossed
 	return timeline.Event{}, false, crossed
 }
 
+// last is the last request that came on it.
+func (k told) last() (timeline.Event, bool) {
+	if len(k.asked) == 0 {
+		return timeline.Event{}, false
+	}
+	return k.asked[len(k.asked)-1], true
+}
+
 // often says whether requests came late on so many connections, and so far apart, that no process of the other side that stood
 // still explains them: one that does asks nobody meanwhile.
 func often(all []told) bool {
@@ -126,7 +134,7 @@ func (g *gather) askedAfter(c Case, t Ending, k told, since time.Duration, calle
 	if !late {
 		return crossed
 	}
-	if last := k.asked[len(k.asked)-1]; often || last.At > since+NoCrossing {
+	if last, _ := k.last(); often || last.At > since+NoCrossing {
 		g.late(c, last.At, t.Name, last.Attrs["id"], text, relative(last.At, t), what(last), k, ms(last.At-since), called)
 	} else {
 		g.doubt(text+": who stood still for so long may have had it in hand", relative(e.At, t), what(e), k, ms(e.At-since), called)

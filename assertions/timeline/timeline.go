@@ -284,7 +284,7 @@ const (
 	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
 	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked. untold is why the pod's peers
 	// may not have been told, by the mesh's plugin, whose DEL succeeds all the same. On a cluster it
-	// is the mesh's plugin that tells of its own call, once it has done its part.
+	// is the mesh's plugin that tells of its own call, and looks, once it has done its part.
 	CNIDel EventKind = "cni.del"
 	// CNIAdd: the pod's runtime has called the plugins of its network for its begin (ADD): nothing runs in it
 	// before that has succeeded. Attrs: ips (its addresses), took (a Go duration), error where they say that they failed, redirects

@@ -174,12 +174,11 @@ func ResumesWhole() assertions.Check {
 					e := events[0]
 					events = events[1:]
 					from, ours := began[e.Attrs["stream"]]
-					late := ours && e.At > from+c.P
 					for _, name := range strings.Fields(e.Attrs["pods"]) {
 						view[name] = true
-						if is, ok := pods[name]; ok && late && is.to < from {
+						if is, ok := pods[name]; ok && ours && is.to != forever && e.At > max(from, is.to)+c.P {
 							raised++
-							y.Late(c, e.At, name, "", "%s after it had begun, stream %s says that %s is there, which went %s before it", (e.At - from).Round(time.Millisecond), e.Attrs["stream"], name, (from - is.to).Round(time.Millisecond))
+							y.Late(c, e.At, name, "", "%s after it had begun, stream %s says that %s is there, which had gone %s before that", (e.At - from).Round(time.Millisecond), e.Attrs["stream"], name, (e.At - is.to).Round(time.Millisecond))
 						}
 					}
 					for _, name := range strings.Fields(e.Attrs["gone"]) {

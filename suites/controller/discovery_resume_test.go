@@ -93,6 +93,16 @@ func TestResumesWhole(t *testing.T) {
 			resumption(nil, nil)(s)
 			s.Event(aloneTo+8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": "went-0", "gone": ""})
 		}, Want: spec.Fail},
+		{Name: "it tells again of one that went while its stream stood", Build: func(s scene.Scene) {
+			resumption(nil, nil)(s)
+			for at, is := range map[time.Duration]string{aloneTo + 4200*time.Millisecond: timeline.ListedThere, aloneTo + 4400*time.Millisecond: timeline.ListedGone} {
+				s.Event(at, timeline.Listed, "", map[string]string{"is": is})
+				s.Events[len(s.Events)-1].Name = "later"
+			}
+			for at, says := range map[time.Duration][2]string{aloneTo + 4300*time.Millisecond: {"later", ""}, aloneTo + 4500*time.Millisecond: {"", "later"}, aloneTo + 8*time.Second: {"later", ""}} {
+				s.Event(at, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": says[0], "gone": says[1]})
+			}
+		}, Want: spec.Fail},
 		{Name: "it tells of one that is there, longer than P after a stream's begin", Build: func(s scene.Scene) {
 			resumption(nil, nil)(s)
 			s.Event(aloneTo+8200*time.Millisecond, timeline.Subscribed, "subscriber", map[string]string{"is": timeline.SubscribedTold, "stream": "5", "pods": "stays came-0", "gone": ""})

@@ -128,7 +128,7 @@ func ToldBeforeKill() assertions.Check {
 					if one.Stream.Flow().Takes > t.Grace && !one.Silent() {
 						long++
 					}
-					switch lacks, said := one.Farewell(t.Drain.At-t.Drain.Err, k); {
+					switch lacks, said := one.Farewell(t.Earliest(), k); {
 					case lacks != "":
 						// Whoever is there until then may be killed with it.
 						one.Lacked(&tally, c, k-killedApart, t.Name, "%s: %s %s when the app was killed", t.Clock(k), one, lacks)

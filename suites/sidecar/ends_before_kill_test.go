@@ -77,6 +77,10 @@ func TestToldBeforeKill(t *testing.T) {
 		{Name: "nothing", Build: with(says(timeline.FrameFIN, scene.Exit)), Want: spec.Fail},
 		{Name: "no GOAWAY", Build: with(notify), Want: spec.Fail},
 		{Name: "no close_notify", Build: with(goaway, says(timeline.FrameFIN, scene.Exit)), Want: spec.Fail},
+		{Name: "a GOAWAY between the deletion and D", Build: func(s scene.Scene) {
+			deletedEarly(s)
+			with(says(timeline.FrameGoAway, scene.D-50*time.Millisecond), notify)(s)
+		}, Want: spec.Pass},
 		{Name: "nothing, on a node without CPU", Build: func(s scene.Scene) {
 			with(says(timeline.FrameFIN, scene.Exit))(s)
 			s.Starve("a", scene.Exit)

@@ -64,7 +64,7 @@ func ShowsGoodCertificates() assertions.Check {
 	}
 	return assertions.Check{
 		Name:     "the certificate in each handshake, from D until the app accepts no more",
-		Expected: "it is good, also when that has run out which was shown before D; no handshake is cut",
+		Expected: "it is good, also when that has run out which was shown before D; no handshake is cut, and behind it is answered what is not turned away",
 		Floors:   []assertions.Floor{behind},
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
@@ -86,15 +86,21 @@ func ShowsGoodCertificates() assertions.Check {
 					}
 					_, good := ends[s.On()]
 					bad := s.Failed() && s.Phase == timeline.PhaseTLS // of who is refused before that another rule speaks
-					if bad {
+					switch {
+					case bad:
 						// Who had no time could not have it renewed.
 						y.Late(c, s.Start, t.Name, s.ID, "%s: %s: the handshake: %s: %s", t.Clock(s.End), s.Stream.Kind(), s.Outcome, s.Err)
+					case !good:
+						continue
+					case s.Failed() && s.Outcome.SafeToRetry():
+						continue // it was turned away as not processed, which is no word on a certificate
+					case s.Failed():
+						// A server has looked at its client's certificate when that has taken the handshake for done.
+						y.Late(c, s.Start, t.Name, s.ID, "%s: %s: behind the handshake: %s: %s", t.Clock(s.End), s.Stream.Kind(), s.Outcome, s.Err)
 					}
-					if good || bad {
-						all++
-						if s.Start > shown && shown > 0 && !s.Saturated {
-							n++
-						}
+					all++
+					if s.Start > shown && shown > 0 && !s.Saturated {
+						n++
 					}
 				}
 				y.Least(behind, t.Name, n)

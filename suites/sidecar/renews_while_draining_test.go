@@ -61,6 +61,22 @@ func TestShowsGoodCertificates(t *testing.T) {
 		{Name: "run out in the end", Build: func(s scene.Scene) { dialling(s, broken(17*time.Second, timeline.Malformed)) }, Want: spec.Fail},
 		{Name: "run out when the app accepts no more", Build: func(s scene.Scene) { dialling(s, broken(shutAt-250*time.Millisecond, timeline.Malformed)) }, Want: spec.Pass},
 		{Name: "nobody has a handshake any more", Build: func(s scene.Scene) { dialling(s, broken(firstEnds, timeline.Reset)) }, Want: spec.Fail},
+		{Name: "the client's is refused behind its handshake", Build: func(s scene.Scene) {
+			dialling(s, nil)
+			for i := range s.Samples {
+				if x := &s.Samples[i]; x.Start >= firstEnds {
+					x.Outcome, x.Phase, x.Status, x.Server = timeline.Reset, timeline.PhaseFirstByte, 0, ""
+				}
+			}
+		}, Want: spec.Fail},
+		{Name: "all are turned away behind their handshakes", Build: func(s scene.Scene) {
+			dialling(s, nil)
+			for i := range s.Samples {
+				if x := &s.Samples[i]; x.Start >= firstEnds {
+					x.Outcome, x.Phase, x.Status, x.Server = timeline.RefusedStream, timeline.PhaseFirstByte, 0, ""
+				}
+			}
+		}, Want: spec.Inconclusive},
 		{Name: "run out on a starved machine", Build: func(s scene.Scene) {
 			dialling(s, broken(17*time.Second, timeline.Malformed))
 			starved(s, 17*time.Second)
