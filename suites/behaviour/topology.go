@@ -128,9 +128,9 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Late: 3 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
-	// BesideNative is Beside with a native sidecar.
+	// BesideNative is Beside with a native sidecar, of an app that is ready for 3 s when its sidecar has been killed (BereaveEach).
 	BesideNative = Topology{
-		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
+		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 6 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
 	// BesideLong is an app that ends some 20 s after D, in a pod that might take an hour for it: seed
@@ -183,6 +183,12 @@ var (
 	Leaving = Topology{
 		Role: system.NodeProxy, Leaves: true, Replicas: 4, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 12 * time.Second, Grace: 20 * time.Second,
+	}
+	// CallingOnNodes is an app whose pods their nodes' proxies serve, in the times of Beside: it has something to send out
+	// for a while when it is told to go.
+	CallingOnNodes = Topology{
+		Role: system.NodeProxy, Replicas: 2, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
+		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
 	// Plain is an app whose pods their nodes' proxies serve, with clients that know nothing of a mesh. It is killed at the
 	// end of its grace period with connections open that it has not ended.

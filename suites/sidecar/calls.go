@@ -17,10 +17,10 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// calls are what an app sends out itself while it lives: at these rates 3 terminations of 13 s
+// Calls are what an app sends out itself while it lives: at these rates 3 terminations of 13 s
 // make 4,000 of them, and 6 make 8,000. The uploads take so long that many begin after D. The deferred ones are all that
 // an app has in hand in the end, for less time than a sidecar waits that takes it for gone which has no socket.
-var calls = []load.Profile{
+var Calls = []load.Profile{
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 45},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 45},
 	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 12},
@@ -161,13 +161,11 @@ type stretches []struct{ from, to time.Duration }
 
 // at says whether an attempt was under way in one of them.
 func (all stretches) at(s timeline.Sample) bool {
-	for _, one := range all {
-		if s.End >= one.from && s.Start <= one.to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(one struct{ from, to time.Duration }) bool { return s.End >= one.from && s.Start <= one.to })
 }
+
+// has says whether an instant is in one of them.
+func (all stretches) has(at time.Duration) bool { return all.at(timeline.Sample{Start: at, End: at}) }
 
 // earlier is by how much others may hear of an endpoint before the recording does.
 const earlier = time.Second
@@ -311,7 +309,7 @@ func CallsNotDrained() assertions.Check {
 		Floors:   append(floors, used),
 		Judge: func(c assertions.Case) spec.Finding {
 			var y assertions.Tally
-			ended, stood, told := 0, 0, 0
+			ended, stood, told, away := 0, 0, 0, peerAway(c)
 			spoken := map[flow.Protocol]bool{} // on what is kept; an app may speak one version of HTTP alone
 			for _, s := range c.Timeline.Samples {
 				if keptConn(s.Stream, s.Stream.Target()) {
@@ -337,6 +335,10 @@ func CallsNotDrained() assertions.Check {
 				}
 				y.Least(used, t.Name, over)
 				for _, w := range toldToGo(c, t, until) {
+					if away.has(w.at) {
+						y.Doubt("%s: connection %d of %s: %s, while who is called was no endpoint of its Service", t.Clock(w.at), w.conn, w.stream.Kind(), w.what)
+						continue
+					}
 					told++
 					y.Against(w.at, t.Name, w.id, "%s: connection %d of %s: %s", t.Clock(w.at), w.conn, w.stream.Kind(), w.what)
 				}

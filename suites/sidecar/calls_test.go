@@ -26,7 +26,7 @@ const alone = silentFor + 700*time.Millisecond
 // stays. set changes what the first one sees.
 func calling(s scene.Scene, set func(*timeline.Sample)) {
 	for _, uid := range []string{scene.UID, scene.OtherUID} {
-		for _, p := range calls {
+		for _, p := range Calls {
 			callingOf(s, uid, p, func(x *timeline.Sample) {
 				if set != nil && uid == scene.UID {
 					set(x)
@@ -268,8 +268,8 @@ func TestLikelySidecar(t *testing.T) {
 }
 
 func TestCallsNotDrained(t *testing.T) {
-	kept := flow.To(calls[1].Flow, scene.UID)
-	kept2 := flow.To(calls[2].Flow, scene.UID)
+	kept := flow.To(Calls[1].Flow, scene.UID)
+	kept2 := flow.To(Calls[2].Flow, scene.UID)
 	frame := func(at time.Duration, of flow.Stream, kind timeline.FrameKind) func(scene.Scene) {
 		return func(s scene.Scene) {
 			calling(s, nil)
@@ -280,6 +280,10 @@ func TestCallsNotDrained(t *testing.T) {
 	scene.Judge(t, judged(CallsNotDrained()), []scene.Row{
 		{Name: "they are left alone", Build: func(s scene.Scene) { calling(s, nil) }, Want: spec.Pass},
 		{Name: "a FIN", Build: frame(after, kept, timeline.FrameFIN), Want: spec.Fail},
+		{Name: "a FIN, and who is called is away", Build: func(s scene.Scene) {
+			frame(after, kept, timeline.FrameFIN)(s)
+			away(s, after)
+		}, Want: spec.Inconclusive},
 		{Name: "an RST", Build: frame(after, kept2, timeline.FrameRST), Want: spec.Fail},
 		{Name: "a GOAWAY", Build: frame(after, kept2, timeline.FrameGoAway), Want: spec.Fail},
 		{Name: "its own end", Build: frame(after, kept, timeline.FrameClose), Want: spec.Pass},
@@ -289,8 +293,8 @@ func TestCallsNotDrained(t *testing.T) {
 			deletedEarly(s)
 			frame(scene.D-500*time.Millisecond, kept, timeline.FrameRST)(s)
 		}, Want: spec.Fail},
-		{Name: "another's", Build: frame(after, flow.To(calls[1].Flow, scene.OtherUID), timeline.FrameFIN), Want: spec.Pass},
-		{Name: "one for one call", Build: frame(after, flow.To(calls[0].Flow, scene.UID), timeline.FrameFIN), Want: spec.Pass},
+		{Name: "another's", Build: frame(after, flow.To(Calls[1].Flow, scene.OtherUID), timeline.FrameFIN), Want: spec.Pass},
+		{Name: "one for one call", Build: frame(after, flow.To(Calls[0].Flow, scene.UID), timeline.FrameFIN), Want: spec.Pass},
 		{Name: "Connection: close", Build: func(s scene.Scene) {
 			calling(s, func(x *timeline.Sample) { x.LastOnConn = x.Stream == kept && x.Start > after })
 		}, Want: spec.Fail},
@@ -308,7 +312,7 @@ func TestCallsNotDrained(t *testing.T) {
 	})
 }
 
-func TestCallsThroughSidecar(t *testing.T) {
+func TestCallsThroughProxy(t *testing.T) {
 	look := func(pod, peer, sockets string) func(scene.Scene) {
 		return func(s scene.Scene) {
 			s.Event(0, timeline.PodSeen, scene.UID, map[string]string{"ip": "10.1.2.3"})
@@ -318,7 +322,7 @@ func TestCallsThroughSidecar(t *testing.T) {
 		}
 	}
 	const open = "7/established/10.1.2.3:4001"
-	check := CallsThroughSidecar(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
+	check := CallsThroughProxy(assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
 		return spec.Finding{Verdict: spec.Pass, Actual: "it was kept"}
 	}})
 	scene.Judge(t, judged(check), []scene.Row{

@@ -45,19 +45,22 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "Redirect rules that drop what no listener stands for, or send it to where nobody is. A peer's proxy that waits for a tunnel whose other end is gone. A cut that reaches the application as nothing at all. The kernel closes what a killed process had open by a FIN, and half an answer looks whole.",
 	Fix:    "Redirect by NAT to the proxy's port, and let the kernel refuse there. At the peer's side end each stream of a tunnel with that tunnel, by RST, and answer a tunnel that can't be opened at once. Set SO_LINGER to 0 on the app's connections while they are carried: then the kernel resets them.",
 
-	Topology: behaviour.BesideNative,
-	Disrupt:  behaviour.BereaveEach,
-	Traffic: []load.Profile{
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 5},
-		// What comes in the peers' sidecars end. What the app sends out itself ends as its dead sidecar left it.
-		{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 8},
-	},
+	Topology:   behaviour.BesideNative,
+	Disrupt:    behaviour.BereaveEach,
+	Traffic:    bereft,
 	Checks:     []assertions.Check{DeathIsTold(), DeathIsVisible()},
 	BrokenBy:   []spec.Fault{sidecar.DropsUnheard, datapath.KilledEndsClean},
 	Resolution: 100 * time.Millisecond,
 })
+
+// bereft is what is sent to apps whose sidecars die, and what these send out.
+var bereft = []load.Profile{
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
+	{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 5},
+	// What comes in the peers' sidecars end. What the app sends out itself ends as its dead sidecar left it.
+	{Flow: flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Slow, Takes: 2 * time.Second}, Rate: 8},
+}
 
 // tellWithin is how long after a sidecar's death its clients may wait for an answer that won't come.
 const tellWithin = time.Second
@@ -71,11 +74,11 @@ func DeathIsTold() assertions.Check {
 	}
 	return assertions.Check{
 		Name:     "requests to an instance whose sidecar was killed",
-		Expected: fmt.Sprintf("none is lost from D until the sidecar is killed, and what is lost then fails within %s", tellWithin),
+		Expected: fmt.Sprintf("none is lost from D until the sidecar is killed, and what is lost then, the app's own calls too, fails within %s", tellWithin),
 		Floors:   []assertions.Floor{offered, lost},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all, longest := 0, time.Duration(0)
+			all, own, longest := 0, 0, time.Duration(0)
 			for t := range tally.Terminations(c) {
 				killed, death, why := bereaved(c, t)
 				if why != "" {
@@ -87,20 +90,28 @@ func DeathIsTold() assertions.Check {
 				tally.Span(t.Drain.At, end)
 				begun, gone := 0, 0
 				for _, s := range c.Timeline.Samples {
-					if s.Stream.Target() != t.UID || s.Stream.Flow().Path != flow.Direct || s.End < t.Earliest() || s.Start > end {
+					path := s.Stream.Flow().Path
+					if s.Stream.Target() != t.UID || path != flow.Direct && path != flow.Outbound || s.End < t.Earliest() || s.Start > end {
 						continue
 					}
-					if s.Start >= death.At+death.Err && !s.Saturated {
+					if path == flow.Direct && s.Start >= death.At+death.Err && !s.Saturated {
 						begun++
 					}
-					if !s.Failed() {
+					switch {
+					case !s.Failed():
 						continue
-					}
-					if s.End < killed {
-						tally.Against(s.End, t.Name, s.ID, "%s: %s: %s, %s before the sidecar was killed", t.Clock(s.End), s.Stream.Kind(), s.Outcome, (killed - s.End).Round(time.Millisecond))
+					case s.End >= killed:
+					case path == flow.Direct:
+						tally.Failed(c, s, s.End, t.Name, "%s: %s before the sidecar was killed", t.Clock(s.End), (killed - s.End).Round(time.Millisecond))
 						continue
+					default:
+						continue // of what the app sends out while it has its sidecar sidecar.outbound-until-app-exits speaks
 					}
-					gone++
+					if path == flow.Direct {
+						gone++
+					} else {
+						own++
+					}
 					took := s.End - max(s.Start, death.At)
 					longest = max(longest, took)
 					if took-death.Err > tellWithin {
@@ -112,7 +123,7 @@ func DeathIsTold() assertions.Check {
 				tally.Least(lost, t.Name, gone)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("%s with a sidecar, each told %s after its death or its own begin at most", assertions.Plural(all, "request was lost", "requests were lost"), longest.Round(time.Millisecond)),
+				fmt.Sprintf("%s with a sidecar, and %s of the app's own, each told %s after its death or its own begin at most", assertions.Plural(all, "request was lost", "requests were lost"), assertions.Plural(own, "call", "calls"), longest.Round(time.Millisecond)),
 				fmt.Sprintf("%s failed before the sidecar's death, or more than %s after it and its own begin", assertions.Plural(tally.Culprits(), "request", "requests"), tellWithin))
 		},
 	}

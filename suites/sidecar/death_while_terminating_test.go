@@ -39,10 +39,33 @@ func TestDeathIsTold(t *testing.T) {
 		}
 	}
 	const kill = string(disrupt.KillSidecar)
+	// calling has calls of the app's own fail, that begin when its sidecar is dead and take so long.
+	calling := func(s scene.Scene, takes time.Duration) {
+		of := flow.To(flow.Flow{Path: flow.Outbound, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, scene.UID)
+		for at := death + time.Second; at < scene.Exit-2*time.Second; at += 200 * time.Millisecond {
+			s.Add(timeline.Sample{Stream: of, ID: fmt.Sprint(of, at), Conn: 1, Nth: 1, Due: at, Start: at, End: at + takes, Outcome: timeline.Timeout, Phase: timeline.PhaseDial})
+		}
+	}
 	check := DeathIsTold()
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "refused at once", Build: killed(kill, time.Millisecond, nil), Want: spec.Pass},
 		{Name: "hangs", Build: killed(kill, 2*time.Second, nil), Want: spec.Fail},
+		{Name: "the app's own calls are refused at once", Build: func(s scene.Scene) {
+			killed(kill, time.Millisecond, nil)(s)
+			calling(s, 2*time.Millisecond)
+		}, Want: spec.Pass},
+		{Name: "the app's own calls hang", Build: func(s scene.Scene) {
+			killed(kill, time.Millisecond, nil)(s)
+			calling(s, 2*time.Second)
+		}, Want: spec.Fail},
+		{Name: "given up before its death, on a starved machine", Build: func(s scene.Scene) {
+			killed(kill, time.Millisecond, func(x *timeline.Sample) {
+				if x.Start == scene.D-500*time.Millisecond {
+					x.End, x.Outcome, x.Phase = scene.D+2*time.Second, timeline.Timeout, timeline.PhaseFirstByte
+				}
+			})(s)
+			starved(s, scene.D-500*time.Millisecond)
+		}, Want: spec.Inconclusive},
 		{Name: "nothing is lost", Build: killed(kill, time.Millisecond, func(x *timeline.Sample) {
 			x.Outcome, x.Phase, x.Server, x.Status = timeline.OK, timeline.PhaseDone, scene.UID, 200
 		}), Want: spec.Inconclusive},

@@ -49,8 +49,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.BesideLate,
 	Disrupt:    behaviour.DeleteLate,
-	Traffic:    calls,
-	Checks:     []assertions.Check{CallsThroughSidecar(CallsServedOnceServed())},
+	Traffic:    Calls,
+	Checks:     []assertions.Check{CallsThroughProxy(CallsServedOnceServed())},
 	BrokenBy:   []spec.Fault{sidecar.LosesFirst, sidecar.PlainAtFirst},
 	Resolution: 60 * time.Millisecond,
 })

@@ -30,8 +30,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.Beside,
 	Disrupt:    behaviour.DeleteEach,
-	Traffic:    calls,
-	Checks:     []assertions.Check{CallsThroughSidecar(CallsNotDrained())},
+	Traffic:    Calls,
+	Checks:     []assertions.Check{CallsThroughProxy(CallsNotDrained())},
 	BrokenBy:   []spec.Fault{sidecar.OutboundDrained},
 	Resolution: 60 * time.Millisecond,
 })

@@ -31,8 +31,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Topology:   behaviour.Beside,
 	Disrupt:    behaviour.DeleteEach,
-	Traffic:    append(slices.Clone(calls), lookups),
-	Checks:     []assertions.Check{CallsThroughSidecar(CallsServed()), LookupsAnswered()},
+	Traffic:    append(slices.Clone(Calls), lookups),
+	Checks:     []assertions.Check{CallsThroughProxy(CallsServed()), LookupsAnswered()},
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst, sidecar.LookupsEndFirst, sidecar.WaitsTooShort, sidecar.QuietTooShort},
 	Resolution: 60 * time.Millisecond,
 })

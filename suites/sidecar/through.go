@@ -30,10 +30,10 @@ func ThroughSidecar(check assertions.Check) assertions.Check {
 		func(t assertions.Ending, _, to string) bool { return t.IsAt(to) })
 }
 
-// CallsThroughSidecar is ThroughSidecar of what an instance sends out itself, by its own network, and
+// CallsThroughProxy is ThroughSidecar of what an instance sends out itself, by its own network, and
 // by what they see whom it calls.
-func CallsThroughSidecar(check assertions.Check) assertions.Check {
-	return through(check, "it called through its sidecar", flow.Outbound,
+func CallsThroughProxy(check assertions.Check) assertions.Check {
+	return through(check, "it called through its proxy", flow.Outbound,
 		func(t assertions.Ending, from, to string) bool { return from == t.UID && !t.IsAt(to) })
 }
 

@@ -70,7 +70,7 @@ func TestThroughAVendorsSidecar(t *testing.T) {
 	kept := assertions.Check{Name: "a rule", Expected: "it is kept", Judge: func(assertions.Case) spec.Finding {
 		return spec.Finding{Verdict: spec.Pass, Actual: "it was kept"}
 	}}
-	for path, check := range map[flow.Path]assertions.Check{flow.Direct: ThroughSidecar(kept), flow.Outbound: CallsThroughSidecar(kept)} {
+	for path, check := range map[flow.Path]assertions.Check{flow.Direct: ThroughSidecar(kept), flow.Outbound: CallsThroughProxy(kept)} {
 		other := map[flow.Path]flow.Path{flow.Direct: flow.Outbound, flow.Outbound: flow.Direct}[path]
 		row := func(path flow.Path, target string, relayed bool, from, to time.Duration) func(scene.Scene) {
 			return func(s scene.Scene) {
