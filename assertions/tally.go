@@ -23,7 +23,8 @@ func (y *Tally) Late(c Case, at time.Duration, target, id, format string, args .
 	y.gather.late(c, at, target, id, format, args...)
 }
 
-// LateOn is Late of what happens on one node and takes nobody elsewhere: another one that starved excuses nothing.
+// LateOn is Late of what happens on one node and takes nobody elsewhere: another one that starved excuses nothing. That our own
+// clients were late does, wherever they are.
 func (y *Tally) LateOn(c Case, node string, at time.Duration, target, id, format string, args ...any) {
 	y.gather.unless(y.gather.starvedOn(c, node, at, at), at, target, id, format, args...)
 }

@@ -179,6 +179,9 @@ const (
 	// Where the reason is ReasonOOMKilled: limit (of its memory; "": it has none), and
 	// finished (when, in RFC 3339), or on a host kills (see there).
 	PodContainer EventKind = "pod.container"
+	// ContainerReady: what the kubelet says of a container's readiness changed: of one with a readiness probe, what that says. Attrs:
+	// container, ready.
+	ContainerReady EventKind = "container.ready"
 	// PodGone: the watch shows the pod deleted.
 	PodGone EventKind = "pod.gone"
 	// Endpoint: an endpoint's conditions, merged over slices, changed or were
@@ -282,7 +285,7 @@ const (
 	// CNIDel: the pod's runtime has called the plugins of its network for its end (DEL): all of its
 	// processes have gone, and its interface still stands. Attrs: took (a Go duration), error where they
 	// say that they failed, and held: the sockets in the pod's network that some process holds behind that, one
-	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT); there is none where nobody looked. untold is why the pod's peers
+	// word each (listening@HOST:PORT, HOST:PORT>HOST:PORT, udp@HOST:PORT); there is none where nobody looked. untold is why the pod's peers
 	// may not have been told, by the mesh's plugin, whose DEL succeeds all the same. On a cluster it
 	// is the mesh's plugin that tells of its own call, and looks, once it has done its part.
 	CNIDel EventKind = "cni.del"

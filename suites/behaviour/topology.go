@@ -128,9 +128,9 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Late: 3 * time.Second, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
-	// BesideNative is Beside with a native sidecar, of an app that is ready for 3 s when its sidecar has been killed (BereaveEach).
+	// BesideNative is Beside with a native sidecar, of an app that is ready for 6 s when its sidecar has been killed (BereaveEach).
 	BesideNative = Topology{
-		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 6 * time.Second,
+		Role: system.Sidecar, Form: system.Native, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
 	// BesideLong is an app that ends some 20 s after D, in a pod that might take an hour for it: seed

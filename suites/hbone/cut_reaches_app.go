@@ -88,6 +88,9 @@ func CutUploads() assertions.Check {
 				within := s.End + heardWithin
 				e, over := done[s.ID]
 				switch b, is := begun[s.ID]; {
+				case over && e.Ended == timeline.EndedByFIN && e.At > within: // it may be its kernel's, behind a kill
+					n[way]++
+					y.Against(e.At, "", s.ID, "%s, cut by %s: the app read a FIN behind %d bytes, %s later", s.Stream.Kind(), way, e.Bytes, (e.At - s.End).Round(time.Millisecond))
 				case over && e.Ended == timeline.EndedByFIN:
 					n[way]++
 					y.Certain(e.At, "", s.ID, "%s, cut by %s: the app read a FIN behind %d bytes", s.Stream.Kind(), way, e.Bytes)

@@ -338,6 +338,7 @@ func TestCutUploads(t *testing.T) {
 		{Name: "few tunnels", Build: many(50, 19), Want: spec.Inconclusive},
 		{Name: "a stream by a FIN", Build: but(cutStreams, "", before, fin, soon), Want: spec.Fail},
 		{Name: "a tunnel's by a FIN", Build: but(cutTunnels, timeline.PeerByCloseNotify, before, fin, soon), Want: spec.Fail},
+		{Name: "a stream by a FIN, long after", Build: but(cutStreams, "", before, fin, heardWithin+1), Want: spec.Fail},
 		{Name: "late", Build: but(cutStreams, "", before, ended, heardWithin+1), Want: spec.Fail},
 		{Name: "by the app itself", Build: but(cutStreams, "", before, "", soon), Want: spec.Pass},
 		{Name: "by the app itself, long after", Build: but(cutStreams, "", before, "", heardWithin+1), Want: spec.Fail},

@@ -180,7 +180,7 @@ func (n *nodeSide) has(space *os.File) (map[string]string, error) {
 	return map[string]string{"held": appsockets.Words(held), "keeps": strings.Join(keeps, " ")}, nil
 }
 
-// keeps are who of the node's agent and its proxies has a network namespace open.
+// keeps are who of the node's agent and its proxies has a network namespace open, or a thread in it.
 func (n *nodeSide) keeps(space *os.File) ([]string, error) {
 	var is unix.Stat_t
 	if err := unix.Fstat(int(space.Fd()), &is); err != nil {
@@ -190,10 +190,12 @@ func (n *nodeSide) keeps(space *os.File) ([]string, error) {
 	var out []string
 	look := func(name string, c *host.Container) error {
 		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.PID()))
-		for _, f := range files {
+		threads, err2 := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/ns/net", c.PID()))
+		err = errors.Join(err, err2)
+		for _, f := range slices.Concat(files, threads) {
 			to, err := os.Readlink(f)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it has just closed it
+				continue // it has just closed it, or ended it
 			}
 			if err != nil {
 				return err

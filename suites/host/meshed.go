@@ -41,6 +41,7 @@ import (
 	"github.com/lastcall-dev/lastcall/load/flow"
 	"github.com/lastcall-dev/lastcall/load/work"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
+	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
 // The clients' pod.
@@ -113,7 +114,7 @@ func (m *meshed) open(ctx context.Context) error {
 		"what": assertions.MarkSubject, "role": string(m.subject.Stands().Role), "container": m.subject.Cluster.Container,
 	}})
 	// What an app sends out while nobody carries it; and how the tunnels of pods end whose node's proxy outlives them.
-	if t.Late > 0 || m.unenrols() || m.losesNode() || m.byNodes() && (m.handsOver() || m.scenario.TunnelsAlone()) {
+	if m.scenario.Needs(spec.Wire) || t.Late > 0 || m.unenrols() || m.losesNode() || m.byNodes() && (m.handsOver() || m.scenario.TunnelsAlone()) {
 		if err := m.watchWire(); err != nil {
 			return err
 		}

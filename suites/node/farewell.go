@@ -18,7 +18,7 @@ func toldEarly(k tunnel.Tunnel, t assertions.Ending) bool {
 // not been told by then ("" for nothing).
 func endedEarly(k tunnel.Tunnel, t assertions.Ending) (lacks string, is bool) {
 	begun := t.Earliest()
-	if k.StoodAt(t.Exit.At) || !k.StoodAt(begun) || k.Deserted(t.Exit.At) {
+	if k.StoodAt(t.Exit.At) || !k.StoodAt(begun) || k.ToldBefore(begun) || k.Deserted(t.Exit.At) {
 		return "", false
 	}
 	lacks, _ = k.Farewell(begun, t.Exit.At)

@@ -68,6 +68,10 @@ func HoldsNothing() assertions.Check {
 					silent += mutesBefore(c, t, e)
 					tally.Span(e.At, e.At)
 					for _, socket := range strings.Fields(held) {
+						if untold := e.Attrs["untold"]; untold != "" { // nobody had the time to acknowledge it
+							tally.LateOn(c, t.Node, e.At, t.Name, "", "%s: somebody held %s when the removal was given up: %s", t.Clock(e.At), socket, untold)
+							continue
+						}
 						tally.Against(e.At, t.Name, "", "%s: somebody held %s when the removal was acknowledged", t.Clock(e.At), socket)
 					}
 				}

@@ -128,6 +128,17 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "closed by the client, which nobody had told", Build: early(frame(scene.D+time.Second, timeline.FrameClose)), Want: spec.Inconclusive},
 		{Name: "told by half when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameFIN)), Want: spec.Fail},
 		{Name: "ended without a word when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "told for their age before its end began, and ended behind that", Build: func(s scene.Scene) {
+			with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameCloseNotify))(s)
+			for n := range s.Frames {
+				if f := &s.Frames[n]; f.Conn == 1 && f.Stream.Flow() == silent.Flow {
+					f.At = scene.D - time.Second
+					if f.Kind == timeline.FrameCloseNotify {
+						f.At = scene.D + time.Second
+					}
+				}
+			}
+		}, Want: spec.Pass},
 		{Name: "told all before its end began", Build: early(frame(scene.D-500*time.Millisecond, timeline.FrameGoAway), frame(scene.D-500*time.Millisecond, timeline.FrameCloseNotify)), Want: spec.Inconclusive},
 		{Name: "told by half when discovery said that it ends, and no more", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway)), Want: spec.Fail},
 		{Name: "nobody saw the interface", Build: func(s scene.Scene) {
@@ -222,6 +233,12 @@ func TestHoldsNothing(t *testing.T) {
 			s.Event(gone, timeline.CNIDel, scene.UID, map[string]string{"held": "", "took": "50ms"})
 		}, Want: spec.Inconclusive},
 		{Name: "a listener", Build: del(map[string]string{"held": "listening@[::]:15008"}), Want: spec.Fail},
+		{Name: "a listener, of a removal that nobody acknowledged", Build: del(map[string]string{"held": "listening@[::]:15008", "untold": "5s are over"}), Want: spec.Fail},
+		{Name: "a listener, of a removal that nobody acknowledged on a node without CPU", Build: func(s scene.Scene) {
+			s.On("a")
+			del(map[string]string{"held": "listening@[::]:15008", "untold": "5s are over"})(s)
+			s.Starve("a", gone)
+		}, Want: spec.Inconclusive},
 		{Name: "nobody looked", Build: del(map[string]string{}), Want: spec.Inconclusive},
 	})
 }

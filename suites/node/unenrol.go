@@ -296,11 +296,12 @@ func ToldOnLeaving() assertions.Check {
 			for _, l := range leaversOf(c, &tally) {
 				n := 0
 				for _, k := range tunnel.Of(c, func(uid string) bool { return uid == l.uid }) {
-					if !k.StoodAt(l.leaving) || k.Deserted(l.left) {
+					// It began to leave between the two.
+					if !k.StoodAt(l.leaving) || k.ToldBefore(l.asked) || k.Deserted(l.left) {
 						continue
 					}
 					n++
-					switch lacks, said := k.Farewell(l.leaving, l.left); {
+					switch lacks, said := k.Farewell(l.asked, l.left); {
 					case lacks != "":
 						k.Lacked(&tally, c, l.left, l.name, "%s %s when the workload had left", k, lacks)
 					case said > l.left+readWithin:

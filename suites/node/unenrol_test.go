@@ -153,6 +153,17 @@ func TestToldOnLeaving(t *testing.T) {
 		{Name: "told", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "never", Build: with(), Want: spec.Fail},
 		{Name: "no close_notify", Build: with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "told for its age before that", Build: func(s scene.Scene) {
+			with(frame(then, timeline.FrameGoAway), frame(then, timeline.FrameCloseNotify))(s)
+			for i := range s.Frames {
+				if f := &s.Frames[i]; f.Conn == 1 {
+					f.At = leavingAt - 2*time.Second
+					if f.Kind == timeline.FrameCloseNotify {
+						f.At = leavingAt + 50*time.Millisecond
+					}
+				}
+			}
+		}, Want: spec.Pass},
 		{Name: "never, on a node without CPU", Build: func(s scene.Scene) { with()(s); s.Starve("a", leftAt) }, Want: spec.Inconclusive},
 		{Name: "cut, on a node without CPU", Build: func(s scene.Scene) { with(frame(then, timeline.FrameRST))(s); s.Starve("a", leftAt) }, Want: spec.Fail},
 		{Name: "cut", Build: with(frame(then, timeline.FrameRST)), Want: spec.Fail},

@@ -121,7 +121,7 @@ func ToldBeforeKill() assertions.Check {
 				tally.Span(k-standsUntil, k)
 				n, long := 0, 0
 				for _, one := range tunnel.To(c, t) {
-					if !one.StoodAt(k-standsUntil) || one.Deserted(k) {
+					if !one.StoodAt(k-standsUntil) || one.ToldBefore(t.Earliest()) || one.Deserted(k) {
 						continue
 					}
 					n++

@@ -100,16 +100,21 @@ func LeavesWithTheApp() assertions.Check {
 	}
 }
 
+// appContainer is the name of the app's container in its pod.
+func appContainer(c assertions.Case) (name string) {
+	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
+		if e.Attrs["what"] == assertions.MarkSubject {
+			name = e.Attrs["container"]
+		}
+	}
+	return name
+}
+
 // besideApp are the exits, from the deletion on, of the containers of an instance that are not the
 // app's, as the node's witness saw them: one that watches the API for its pod's deletion may hear of
 // that before its app is told to go.
 func besideApp(c assertions.Case, t assertions.Ending) []timeline.Event {
-	app := ""
-	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
-		if e.Attrs["what"] == assertions.MarkSubject {
-			app = e.Attrs["container"]
-		}
-	}
+	app := appContainer(c)
 	var out []timeline.Event
 	for _, e := range c.Timeline.EventsOf(timeline.ProcExit, t.UID) {
 		if name := e.Attrs["container"]; e.At >= t.Earliest() && name != "" && name != app {

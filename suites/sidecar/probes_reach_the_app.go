@@ -39,18 +39,18 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 100 * time.Millisecond,
 })
 
-// ProbesOutlast judges what the readiness probes of an instance say from its sidecar's death until the app itself is not ready any
-// more, by the instance's endpoint.
+// ProbesOutlast judges what the readiness probe of an app says from its sidecar's death until the app itself is not ready any
+// more, by what the kubelet says of the app's container: to the pod, and to its endpoint, its dead sidecar's own readiness counts too.
 func ProbesOutlast() assertions.Check {
-	probed := assertions.Floor{Per: "termination", Name: "whole seconds from the death of its sidecar until the app said itself that it is not ready, of an endpoint that was serving", N: 2,
+	probed := assertions.Floor{Per: "termination", Name: "whole seconds from the death of its sidecar until the app said itself that it is not ready, of one whose container was ready", N: 2,
 		Reason: "its kubelet asks each second, and takes one failure for an answer"}
 	return assertions.Check{
 		Name:     "readiness probes of an app whose sidecar was killed",
-		Expected: "the endpoint is serving until the app says itself that it is not ready",
+		Expected: "the app's container is ready until the app says itself that it is not",
 		Floors:   []assertions.Floor{probed},
 		Judge: func(c assertions.Case) spec.Finding {
 			var tally assertions.Tally
-			all := 0
+			all, app := 0, appContainer(c)
 			for t := range tally.Terminations(c) {
 				killed, death, why := bereaved(c, t)
 				unready := saysUnready(c, t)
@@ -64,30 +64,30 @@ func ProbesOutlast() assertions.Check {
 				}
 				all++
 				tally.Span(killed, unready)
-				serving, failed := false, false
-				for _, e := range c.Timeline.Events {
-					if e.Kind != timeline.Endpoint || e.Subject != t.UID || e.Attrs["service"] != assertions.MainService {
+				ready, failed := false, false
+				for _, e := range c.Timeline.EventsOf(timeline.ContainerReady, t.UID) {
+					if e.Attrs["container"] != app {
 						continue
 					}
-					is := e.Attrs["serving"] == "true"
+					is := e.Attrs["ready"] == "true"
 					switch {
 					case e.At < killed:
-						serving = is
-					case serving && !is && !failed && e.At < unready:
+						ready = is
+					case ready && !is && !failed && e.At < unready:
 						failed = true
-						tally.Late(c, e.At, t.Name, "", "%s: its endpoint was not serving any more, %s after its sidecar was killed and %s before the app was not ready",
+						tally.Late(c, e.At, t.Name, "", "%s: its container was not ready any more, %s after its sidecar was killed and %s before the app was not",
 							t.Clock(e.At), (e.At - killed).Round(time.Millisecond), (unready - e.At).Round(time.Millisecond))
 					}
 				}
 				n := 0
-				if serving {
+				if ready {
 					n = max(0, int((unready-death.At-death.Err)/time.Second))
 				}
 				tally.Least(probed, t.Name, n)
 			}
 			return tally.Conclude(
-				fmt.Sprintf("the endpoints of all %d were serving until the app was not ready", all),
-				fmt.Sprintf("%d of %s not serving any more while the app was ready", tally.Culprits(), assertions.Plural(all, "endpoint was", "endpoints were")))
+				fmt.Sprintf("the containers of all %d were ready until the app was not", all),
+				fmt.Sprintf("%d of %s not ready any more while the app was", tally.Culprits(), assertions.Plural(all, "container was", "containers were")))
 		},
 	}
 }

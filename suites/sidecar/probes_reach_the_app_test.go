@@ -14,15 +14,15 @@ import (
 )
 
 func TestProbesOutlast(t *testing.T) {
-	const death, unready = scene.D + 3*time.Second, scene.D + 6*time.Second
-	// bereft has the sidecar be killed, and the endpoint not serve any more at an instant.
+	const death, unready = scene.D + 3*time.Second, scene.D + 9*time.Second
+	// bereft has the sidecar be killed, and the app's container not be ready any more at an instant.
 	bereft := func(not time.Duration, more ...func(scene.Scene)) func(scene.Scene) {
 		return func(s scene.Scene) {
 			beside(death + 10*time.Millisecond)(s)
 			s.Event(death, timeline.Disruption, scene.UID, map[string]string{"what": string(disrupt.KillSidecar)})
 			s.Event(unready, timeline.DrainUnready, scene.UID, nil)
 			for at, is := range map[time.Duration]string{time.Second: "true", not: "false"} {
-				s.Event(at, timeline.Endpoint, scene.UID, map[string]string{"service": assertions.MainService, "serving": is})
+				s.Event(at, timeline.ContainerReady, scene.UID, map[string]string{"container": "echo", "ready": is})
 			}
 			for _, m := range more {
 				m(s)
@@ -45,11 +45,11 @@ func TestProbesOutlast(t *testing.T) {
 				}
 			}
 		}), Want: spec.Inconclusive},
-		{Name: "another Service's", Build: bereft(unready, func(s scene.Scene) {
-			s.Event(death+time.Second, timeline.Endpoint, scene.UID, map[string]string{"service": "publishing", "serving": "false"})
+		{Name: "its sidecar's own", Build: bereft(unready, func(s scene.Scene) {
+			s.Event(death+time.Second, timeline.ContainerReady, scene.UID, map[string]string{"container": "proxy", "ready": "false"})
 		}), Want: spec.Pass},
 		{Name: "the app never says so", Build: bereft(unready, without(timeline.DrainUnready)), Want: spec.Inconclusive},
 		{Name: "nobody killed it", Build: bereft(unready, without(timeline.Disruption)), Want: spec.Inconclusive},
-		{Name: "nobody saw an endpoint", Build: bereft(unready, without(timeline.Endpoint)), Want: spec.Inconclusive},
+		{Name: "nobody saw what its kubelet says", Build: bereft(unready, without(timeline.ContainerReady)), Want: spec.Inconclusive},
 	})
 }

@@ -92,6 +92,7 @@ func ShowsGoodCertificates() assertions.Check {
 						y.Late(c, s.Start, t.Name, s.ID, "%s: %s: the handshake: %s: %s", t.Clock(s.End), s.Stream.Kind(), s.Outcome, s.Err)
 					case !good:
 						continue
+					case s.Stream.Flow().Conns != flow.New: // of what lasts the other check speaks
 					case s.Failed() && s.Outcome.SafeToRetry():
 						continue // it was turned away as not processed, which is no word on a certificate
 					case s.Failed():

@@ -52,7 +52,7 @@ func through(check assertions.Check, what string, path flow.Path, meant func(t a
 			if c.Beside() != "" {
 				tally.Least(shown, t.Name, relayed(c, t, path))
 				for _, s := range strayed(c, t, path) {
-					tally.Against(s.End, t.Name, s.ID, "%s: %s: served past the sidecar, through which it had come before D", t.Clock(s.End), s.Stream.Kind())
+					tally.Against(s.End, t.Name, s.ID, "%s: %s: served past the proxy, through which it had come before D", t.Clock(s.End), s.Stream.Kind())
 				}
 				continue
 			}
@@ -65,7 +65,7 @@ func through(check assertions.Check, what string, path flow.Path, meant func(t a
 			}
 			tally.Least(shown, t.Name, n)
 		}
-		came := tally.Conclude("", fmt.Sprintf("%s served past the sidecar", assertions.Plural(tally.Culprits(), "request was", "requests were")))
+		came := tally.Conclude("", fmt.Sprintf("%s served past the proxy", assertions.Plural(tally.Culprits(), "request was", "requests were")))
 		out.Evidence = append(out.Evidence, came.Evidence...)
 		out.Culprits, out.MoreCulprits = append(out.Culprits, came.Culprits...), out.MoreCulprits+came.MoreCulprits
 		switch {

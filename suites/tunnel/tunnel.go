@@ -102,6 +102,13 @@ func (k Tunnel) Ended() (timeline.Frame, bool) {
 	return timeline.Frame{}, false
 }
 
+// ToldBefore says whether its peer had told the client before an instant that the tunnel ends: for its age, say, and not for what
+// begins at that instant. It is on its way out then, and tells nothing of that.
+func (k Tunnel) ToldBefore(at time.Duration) bool {
+	told, ok := k.GoAway()
+	return ok && told < at
+}
+
 // Farewell is how its peer took leave, from an instant on and by another: what it had not said ("" for
 // nothing), and when it had said all. Whose client ended the tunnel itself, as it may once it was told, has had
 // all that it waits for: at no instant.
@@ -120,7 +127,7 @@ func (k Tunnel) Farewell(since, by time.Duration) (lacks string, said time.Durat
 }
 
 // Lacked adds that a tunnel lacked something of its peer's farewell at an instant: where the peer had ended it by then that is
-// so on any machine, and where it stood the peer was late. target and format are as Tally.Late has them.
+// no matter of when, and where it stood the peer was late. target and format are as Tally.Late has them.
 func (k Tunnel) Lacked(y *assertions.Tally, c assertions.Case, at time.Duration, target, format string, args ...any) {
 	id := k.Samples[0].ID
 	if end, over := k.End(); over && end < at {
