@@ -387,3 +387,17 @@ func TestExitOfAProxy(t *testing.T) {
 		}
 	}
 }
+
+// Who leaves at once has left before a watch that is late shows the deletion.
+func TestClaimsTheExitOfALateDeletion(t *testing.T) {
+	const asked = 10 * sec
+	e := Ending{
+		Del:   Instant{At: asked + 300*time.Millisecond, Err: 300 * time.Millisecond, Source: "watch"},
+		Drain: Instant{At: asked + 250*time.Millisecond, Err: 250 * time.Millisecond, Source: "watch"},
+	}
+	for at, want := range map[time.Duration]bool{asked + 50*time.Millisecond: true, asked - 50*time.Millisecond: false} {
+		if got := e.claims(exit{Instant: Instant{At: at, Err: time.Millisecond}}, 0); got != want {
+			t.Errorf("an exit at %v: %t", at-asked, got)
+		}
+	}
+}

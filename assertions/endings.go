@@ -274,14 +274,10 @@ func drainOf(del Instant, killing []timeline.Event) Instant {
 	return Instant{At: del.At, Err: kubeletWatch, Source: del.Source + " (deletion)"}
 }
 
-// claims says whether an exit is that of a termination: one before it was a restart. back is
-// when the instance last came back from one.
+// claims says whether an exit is that of a termination: one before it may have begun was a restart, and a watch may show late that it
+// has. back is when the instance last came back from one.
 func (e Ending) claims(x exit, back time.Duration) bool {
-	since := e.Drain.At
-	if e.Del.Known() {
-		since = min(since, e.Del.At)
-	}
-	return x.At >= back && x.At+x.Err >= since
+	return x.At >= back && x.At+x.Err >= e.Earliest()
 }
 
 // closed is a termination with its exit: the best known of those that are its own.
