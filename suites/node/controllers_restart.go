@@ -173,7 +173,8 @@ func NothingBypassesWithoutControllers() assertions.Check {
 				tally.Least(served, "all controllers", n)
 				total += n
 			}
-			dialled := tunnel.Past(&tally, c, first, tailOf(c))
+			tunnel.Past(&tally, c, first, tailOf(c))
+			dialled := tunnel.Dialled(c, first, tailOf(c))
 			tally.Count(seenTunnels, dialled)
 			return tally.Conclude(
 				fmt.Sprintf("the wire had %d new tunnels and nothing else, while %d new connections were served without a controller", dialled, total),

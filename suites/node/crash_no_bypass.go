@@ -92,7 +92,8 @@ func NothingBypassesWhoIsAway() assertions.Check {
 				tally.Least(behind, a.name, served)
 				total += made + served
 			}
-			dialled := tunnel.Past(&tally, c, from, tailOf(c))
+			tunnel.Past(&tally, c, from, tailOf(c))
+			dialled := tunnel.Dialled(c, from, tailOf(c))
 			tally.Count(seenTunnels, dialled)
 			return tally.Conclude(
 				fmt.Sprintf("the wire had %d new tunnels and nothing else, while apps of these nodes made %d connections", dialled, total),

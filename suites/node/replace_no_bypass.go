@@ -54,7 +54,8 @@ func NothingBypassesWhoIsReplaced() assertions.Check {
 					n++
 				}
 			}
-			dialled := tunnel.Past(&tally, c, from, tailOf(c))
+			tunnel.Past(&tally, c, from, tailOf(c))
+			dialled := tunnel.Dialled(c, from, tailOf(c))
 			tally.Count(made, n)
 			tally.Count(seenTunnels, dialled)
 			return tally.Conclude(

@@ -261,12 +261,7 @@ func likelySidecar(c assertions.Case, f spec.Finding) string {
 // was before the app's, and its container; 0 where none was. Of a vendor's sidecar it is the one that
 // its file names: others of its containers may have been there for its drain only.
 func besideGone(c assertions.Case, t assertions.Ending) (time.Duration, string) {
-	app := ""
-	for _, e := range c.Timeline.EventsOf(timeline.Marker, "") {
-		if e.Attrs["what"] == assertions.MarkSubject {
-			app = e.Attrs["container"]
-		}
-	}
+	app := appContainer(c)
 	for _, e := range c.Timeline.EventsOf(timeline.ProcExit, t.UID) {
 		is := e.Attrs["container"]
 		if own := c.Beside(); is == "" || is == app || own != "" && is != own {
