@@ -61,6 +61,9 @@ func (g *gather) rollingUpdate(c Case) (r rollout, ok bool) {
 			g.doubt("the watch of %s has a gap: %s", resource, gap)
 		}
 	}
+	if e, ok := r.blurred(c.Timeline); ok {
+		g.doubt("the watch that told of %s (%s) had been away for %s: what it told then may have been in another order", cmp.Or(e.Name, e.Subject), e.Kind, ms(e.Err))
+	}
 	for _, e := range c.Timeline.EventsOf(timeline.Deployment, asked[0].Subject) {
 		if s, err := readStrategy(e); err == nil {
 			r.says = append(r.says, s)
@@ -89,6 +92,20 @@ func (g *gather) rollingUpdate(c Case) (r rollout, ok bool) {
 		g.doubt("of a rolling update of %d pods, %d were seen to be there, %d to be deleted and %d to come", want, old, left, came)
 	}
 	return r, true
+}
+
+// blurred finds what a watch told of pods during the rolling update when it had been away, for longer than one
+// watch is behind another: what one list shows is one instant, and fewer may have been ready before it.
+func (r rollout) blurred(tl *timeline.Timeline) (timeline.Event, bool) {
+	for _, e := range tl.Events {
+		switch e.Kind {
+		case timeline.PodSeen, timeline.PodReady, timeline.PodDeletion, timeline.PodGone:
+			if e.At >= r.begin && e.At-e.Err <= r.end && e.Err > watchSkew {
+				return e, true
+			}
+		}
+	}
+	return timeline.Event{}, false
 }
 
 // disruptions are what was done to the system of a kind, and not refused.

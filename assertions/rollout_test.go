@@ -198,6 +198,13 @@ func TestNeverBelow(t *testing.T) {
 			s.saw(53*sec, timeline.PodDeletion, "new-1", nil)
 		}, want: spec.Pass},
 		{name: "a gap in the watch of pods", spoil: gapIn("pods"), want: spec.Inconclusive},
+		{name: "a watch of pods that was away", spoil: func(s *scene) {
+			for i := range s.tl.Events {
+				if e := &s.tl.Events[i]; e.Kind == timeline.PodReady && e.Subject == "new-2" {
+					e.Err = 2 * sec
+				}
+			}
+		}, want: spec.Inconclusive, says: "had been away for 2.000s"},
 		{name: "nobody saw the Deployment", spoil: func(s *scene) { s.drop(of(timeline.Deployment, "")) }, want: spec.Inconclusive},
 		{name: "too few before it began", spoil: func(s *scene) { s.drop(of(timeline.PodReady, "old-3")) }, want: spec.Inconclusive},
 		{name: "a pod that stays", spoil: func(s *scene) {

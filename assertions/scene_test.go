@@ -202,6 +202,14 @@ func TestChecks(t *testing.T) {
 		s.tl.Events = append(s.tl.Events, timeline.Event{At: at, Source: "test", Kind: timeline.Endpoint, Subject: uid, Name: "pod-a",
 			Attrs: map[string]string{"service": "echo", "ready": fmt.Sprint(r), "serving": fmt.Sprint(sv), "terminating": fmt.Sprint(term)}})
 	}
+	// What a watch told of endpoints at an instant, it told when it had been away.
+	awayBefore := func(s *scene, at, away time.Duration) {
+		for i := range s.tl.Events {
+			if e := &s.tl.Events[i]; e.At == at && (e.Kind == timeline.Endpoint || e.Kind == timeline.EndpointGone) {
+				e.Err = away
+			}
+		}
+	}
 	closesAt := func(at time.Duration) func(*scene) {
 		return func(s *scene) {
 			s.each(func(x *timeline.Sample) {
@@ -357,6 +365,14 @@ func TestChecks(t *testing.T) {
 			s.alsoIn("IPv6", func(e timeline.Event) bool { return e.Kind == timeline.Endpoint })
 			setEndpoint(s, del+900*time.Millisecond, false, false, true)
 		}, spec.Fail},
+		{"serving: cut behind D + P, says a watch that had been away", ServesWhileAccepting(), func(s *scene) {
+			setEndpoint(s, del+s.p+200*time.Millisecond, false, false, true)
+			awayBefore(s, del+s.p+200*time.Millisecond, 2*sec)
+		}, spec.Inconclusive},
+		{"serving: cut at D, says a watch that had been away", ServesWhileAccepting(), func(s *scene) {
+			setEndpoint(s, del+900*time.Millisecond, false, false, true)
+			awayBefore(s, del+900*time.Millisecond, 600*time.Millisecond)
+		}, spec.Fail},
 		{"serving: cut for a second only", ServesWhileAccepting(), func(s *scene) {
 			setEndpoint(s, del+900*time.Millisecond, false, false, true)
 			setEndpoint(s, del+1900*time.Millisecond, false, true, true)
@@ -395,6 +411,12 @@ func TestChecks(t *testing.T) {
 		{"unready: healthy", UnreadyBeforeClosed(), nil, spec.Pass},
 		{"unready: cut at D", UnreadyBeforeClosed(), func(s *scene) { setEndpoint(s, del+900*time.Millisecond, false, false, true) }, spec.Pass},
 		{"unready: the listener goes first", UnreadyBeforeClosed(), closesAt(18 * sec), spec.Fail},
+		{"unready: the listener goes first, says a watch that had been away", UnreadyBeforeClosed(), func(s *scene) {
+			closesAt(18 * sec)(s)
+			for _, e := range s.tl.Events {
+				awayBefore(s, e.At, 5*sec)
+			}
+		}, spec.Inconclusive},
 		{"unready: turns all away by 503, behind a listener that stands", UnreadyBeforeClosed(), func(s *scene) {
 			turnsAway(s, del, shut)
 			setEndpoint(s, del+900*time.Millisecond, false, false, true)

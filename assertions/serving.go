@@ -100,8 +100,13 @@ func (g *gather) lives(c Case, t Ending) [][]endpointState {
 // or until the instance served the last new connection.
 func (g *gather) servesUntil(c Case, t Ending, life []endpointState, last time.Duration) {
 	name := seat{MainService, life[0].family}.name(t)
-	unserving := firstUnserving(life, t.Drain.At-t.Drain.Err)
+	unserving, unsure := time.Duration(0), time.Duration(0)
+	if i := slices.IndexFunc(life, func(s endpointState) bool { return s.at >= t.Drain.At-t.Drain.Err && s.unserving() }); i >= 0 {
+		unserving, unsure = life[i].at, life[i].err
+	}
 	switch end := t.Drain.At + c.P; {
+	case unserving > min(last, end) && unserving-unsure < min(last, end):
+		g.doubt("`serving` of %s was seen false at %s, by a watch that had been away for %s", name, relative(unserving, t), ms(unsure))
 	case unserving == 0 || unserving >= last || unserving > end+t.Drain.Err:
 	case unserving <= end-t.Drain.Err:
 		g.late(c, unserving, name, "", "`serving` went false at %s, and the pod accepted until D + %s", relative(unserving, t), ms(last-t.Drain.At))
@@ -128,6 +133,8 @@ func (g *gather) unreadyBefore(c Case, t Ending, life []endpointState, closed ti
 	case life[i-1].unserving():
 	case watchGap(c.Timeline, "endpointslices") != "":
 		// What was not seen may have been in the gap.
+	case i < len(life) && life[i].unserving() && life[i].at-life[i].err <= closed:
+		g.doubt("the listener of %s went at %s, and `serving` was seen false %s later, by a watch that had been away for %s", name, relative(closed, t), ms(life[i].at-closed), ms(life[i].err))
 	default:
 		when := "while `serving` was never seen false"
 		if after := firstUnserving(life, closed); after != 0 {
@@ -140,6 +147,7 @@ func (g *gather) unreadyBefore(c Case, t Ending, life []endpointState, closed ti
 // endpointState is the conditions of an endpoint from an instant on.
 type endpointState struct {
 	at                          time.Duration
+	err                         time.Duration // how much earlier it may have been
 	ready, serving, terminating bool
 	gone                        bool
 	family                      string // of the address: each has a life of its own
@@ -172,12 +180,12 @@ func endpointStates(tl *timeline.Timeline, uid, service string) []endpointState 
 		switch e.Kind {
 		case timeline.Endpoint:
 			out = append(out, endpointState{
-				at: e.At, ready: e.Attrs["ready"] == "true",
+				at: e.At, err: e.Err, ready: e.Attrs["ready"] == "true",
 				serving: e.Attrs["serving"] == "true", terminating: e.Attrs["terminating"] == "true",
 				family: e.Attrs["family"],
 			})
 		case timeline.EndpointGone:
-			out = append(out, endpointState{at: e.At, gone: true, family: e.Attrs["family"]})
+			out = append(out, endpointState{at: e.At, err: e.Err, gone: true, family: e.Attrs["family"]})
 		}
 	}
 	return out

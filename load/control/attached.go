@@ -42,7 +42,7 @@ func Attach(ctx context.Context, addr string, dial DialFunc, cred Credentials, e
 		err := client.Follow(ctx, func(r timeline.Record) error {
 			offset, unsure := client.Offset()
 			if r.Event != nil {
-				r.Event.Err = max(r.Event.Err, unsure)
+				r.Event.Err += unsure
 			}
 			emit(r, offset)
 			return nil

@@ -44,12 +44,10 @@ type Client struct {
 	addr string
 	http *http.Client
 
-	mu       sync.Mutex
-	hello    Hello
-	sameBoot bool
-	offset   time.Duration // of the clock
-	unsure   time.Duration
-	taken    int64 // bytes of the spool that fn has seen
+	mu    sync.Mutex
+	hello Hello
+	clock timeline.Offset
+	taken int64 // bytes of the spool that fn has seen
 }
 
 // DialFunc opens a connection to an agent.
@@ -102,7 +100,7 @@ func Dial(ctx context.Context, addr string, dial DialFunc, c Credentials) (*Clie
 // Close frees idle connections. The client can still be used.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Hello asks the agent who it is, and sets the clock by its answer.
+// Hello asks the agent who it is, and sets the clock by its answer, where that is better than what is known.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	var h Hello
 	before := timeline.Monotonic()
@@ -117,22 +115,17 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hello = h
-	if c.sameBoot = h.BootID == boot; c.sameBoot {
-		c.offset, c.unsure = 0, 0
-	} else {
-		c.unsure = (after - before) / 2
-		c.offset = before + c.unsure - h.Monotonic
-	}
+	c.clock = c.clock.Or(timeline.Compare(boot, h.BootID, before, h.Monotonic, after))
 	return h, nil
 }
 
 // Offset is what has to be added to the agent's times to have them in
 // timeline.Monotonic of this process, and its uncertainty to either side: 0
-// and exact on the same boot, else by half of the last round trip.
+// and exact on the same boot, else half of the best round trip, and what clocks go apart in the time since.
 func (c *Client) Offset() (offset, uncertainty time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.offset, c.unsure
+	return c.clock.Add, c.clock.Err(timeline.Monotonic())
 }
 
 // Start starts streams, all or none.
@@ -287,7 +280,7 @@ func (c *Client) CatchUp(ctx context.Context) error {
 func (c *Client) keepClock(ctx context.Context) {
 	for {
 		c.mu.Lock()
-		same := c.sameBoot
+		same := c.clock.Same()
 		c.mu.Unlock()
 		if same || !pause(ctx, clockEvery) {
 			return

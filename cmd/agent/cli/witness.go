@@ -69,11 +69,15 @@ func collector(ctx context.Context, dir, addr string, creds control.Credentials,
 	if err != nil {
 		return nil, err
 	}
+	boot, err := timeline.BootID()
+	if err != nil {
+		return nil, err
+	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening for ledgers: %w", err)
 	}
-	return func(ctx context.Context) error { return witness.NewCollector(dir, stderr).Serve(ctx, l, config) }, nil
+	return func(ctx context.Context) error { return witness.NewCollector(dir, boot, stderr).Serve(ctx, l, config) }, nil
 }
 
 type watched struct {
