@@ -101,8 +101,9 @@ type nobody struct{}
 func (nobody) Emit(timeline.Record, time.Duration) {}
 
 func (r *router) emit(rec timeline.Record, offset time.Duration) {
-	if rec.Event != nil && rec.Event.Kind == timeline.NodeStarved {
-		r.all(rec, offset) // it is of a node, and of whatever stands there
+	// Of a node, and of whatever stands there: that it starved, or that its witness is blind from now on.
+	if e := rec.Event; e != nil && (e.Kind == timeline.NodeStarved || e.Kind == timeline.WatchGap && e.Subject == "witness") {
+		r.all(rec, offset)
 		return
 	}
 	uid := podOf(rec)

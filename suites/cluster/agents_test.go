@@ -168,6 +168,24 @@ func TestFollowNobody(t *testing.T) {
 
 // What shared agents tell goes to the recording that a pod belongs to: what came before the pod
 // was known too, and once that recording has ended to nobody.
+// What a node's witness says of its node, or of itself, is everybody's.
+func TestRouterOfANode(t *testing.T) {
+	r := newRouter()
+	var one, two seen
+	r.own("a", &one)
+	r.own("b", &two)
+	for _, kind := range []timeline.EventKind{timeline.NodeStarved, timeline.WatchGap} {
+		r.emit(timeline.Record{Event: &timeline.Event{Kind: kind, Subject: "witness"}}, 0)
+	}
+	r.emit(timeline.Record{Event: &timeline.Event{Kind: timeline.WatchGap, Subject: "b"}}, 0)
+	if got := one.names(); !slices.Equal(got, []string{"witness", "witness"}) {
+		t.Errorf("the first has %v", got)
+	}
+	if got := two.names(); !slices.Equal(got, []string{"witness", "witness", "b"}) {
+		t.Errorf("the second has %v", got)
+	}
+}
+
 func TestRouter(t *testing.T) {
 	r := newRouter()
 	var one, two seen
