@@ -9,7 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-// CloseNotifyFirst judges how TLS connections that stood at D are ended. RFC
+// CloseNotifyFirst judges how TLS connections are ended that stood at D, or that end from then on with an answer that said so. RFC
 // 8446 section 6.1: "Each party MUST send a "close_notify" alert before closing
 // its write side of the connection, unless it has already sent some error
 // alert." And: "If a transport-level close is received prior to a "close_notify",
@@ -19,7 +19,7 @@ import (
 // SHOULD, and it is counted apart. own are floors, by their names, that take the place of
 // the check's.
 func CloseNotifyFirst(own ...Floor) Check {
-	const what = "TLS connections that stood at D and that the server ended"
+	const what = "TLS connections that stood at D, or ended later with an answer that said so, and that the server ended"
 	enough := perTermination(what, fewConnections).OrOwn(own)
 	return Check{
 		Name:     what,
@@ -28,7 +28,7 @@ func CloseNotifyFirst(own ...Floor) Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			bare, cut, spared := 0, 0, 0
-			total := g.overConnections(c, enough, standing, inTLS, func(t Ending, k connection) bool {
+			total := g.overConnections(c, enough, endedLater, inTLS, func(t Ending, k connection) bool {
 				end, ok := k.ended()
 				switch {
 				case !ok, k.alerted(end):
@@ -50,7 +50,7 @@ func CloseNotifyFirst(own ...Floor) Check {
 				f.Evidence = nil
 				return f
 			}
-			passed := fmt.Sprintf("all %d TLS connections that stood at D, and that the server ended, were ended by close_notify first", total)
+			passed := fmt.Sprintf("all %d TLS connections that stood at D, or ended later with an answer that said so, and that the server ended, were ended by close_notify first", total)
 			if cut > 0 {
 				passed += fmt.Sprintf("; %d more were cut with a request in hand and without it", cut)
 			}

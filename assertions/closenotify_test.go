@@ -31,6 +31,21 @@ func TestCloseNotifyFirst(t *testing.T) {
 		{"close_notify that was read behind the RST", CloseNotifyFirst(), func(s *scene) { ends(s, 6, flow, timeline.FrameRST, timeline.FrameCloseNotify) }, spec.Pass},
 		{"bare FIN", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, flow, timeline.FrameFIN) }, spec.Fail},
 		{"RST", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, "h2/reused/get", timeline.FrameRST) }, spec.Fail},
+		{"bare FINs of one that keeps no connection", CloseNotifyFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("https1/reused/get").ask(12*sec+i, saysClose).hear(12*sec+i+sec/100, timeline.FrameFIN)
+			})
+		}, spec.Fail},
+		{"close_notify of one that keeps no connection", CloseNotifyFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("https1/reused/get").ask(12*sec+i, saysClose).hear(12*sec+i+sec/100, timeline.FrameCloseNotify).hear(12*sec+i+sec/100, timeline.FrameFIN)
+			})
+		}, spec.Pass},
+		{"bare FINs before D of one that keeps no connection", CloseNotifyFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("https1/reused/get").ask(8*sec+i, saysClose).hear(8*sec+i+sec/100, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
 		{"a FIN in plaintext", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, "http1/new/idle/30s", timeline.FrameFIN) }, spec.Pass},
 		{"an error alert", CloseNotifyFirst(), func(s *scene) { good(s); ends(s, 1, flow, timeline.FrameAlert, timeline.FrameFIN) }, spec.Pass},
 		{"the client closed", CloseNotifyFirst(), func(s *scene) { ends(s, 6, flow, timeline.FrameClose, timeline.FrameFIN) }, spec.Inconclusive},

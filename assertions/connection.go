@@ -254,20 +254,36 @@ func standing(c Case, t Ending, protocols []flow.Protocol) []connection {
 // them had been answered by then, and neither side had ended them, or said that it
 // would.
 func standingAll(c Case, t Ending, protocols []flow.Protocol) []connection {
+	return slices.DeleteFunc(connectionsTo(c, t, protocols), func(k connection) bool { return !k.stood(t) })
+}
+
+// stood says whether the connection stood at an instance's D.
+func (k connection) stood(t Ending) bool {
 	begin := t.Drain.At - t.Drain.Err
+	if !slices.ContainsFunc(k.samples, func(s timeline.Sample) bool { return !s.Failed() && s.End < begin }) {
+		return false
+	}
+	if s, ok := k.saidClose(); ok && s.End < begin {
+		return false
+	}
+	return !slices.ContainsFunc(k.frames, func(f timeline.Frame) bool {
+		if f.Kind == timeline.FrameClose {
+			return f.At < begin
+		}
+		return k.left(f.At) < begin && farewells[f.Kind]
+	})
+}
+
+// endedLater are those of standing, and those that the instance ended from D on as an answer had said: one that keeps no
+// connection has no others.
+func endedLater(c Case, t Ending, protocols []flow.Protocol) []connection {
 	return slices.DeleteFunc(connectionsTo(c, t, protocols), func(k connection) bool {
-		if !slices.ContainsFunc(k.samples, func(s timeline.Sample) bool { return !s.Failed() && s.End < begin }) {
-			return true
+		if k.stood(t) && (k.pooled() || k.silent()) {
+			return false
 		}
-		if s, ok := k.saidClose(); ok && s.End < begin {
-			return true
-		}
-		return slices.ContainsFunc(k.frames, func(f timeline.Frame) bool {
-			if f.Kind == timeline.FrameClose {
-				return f.At < begin
-			}
-			return k.left(f.At) < begin && farewells[f.Kind]
-		})
+		said, ok := k.saidClose()
+		end, over := k.ended()
+		return !ok || said.Failed() || !over || k.left(end.At) < t.Drain.At+t.Drain.Err
 	})
 }
 

@@ -35,7 +35,7 @@ func SaysClose() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			whole := wholeAt(c.Timeline)
-			total, mute, early := 0, 0, 0
+			total, mute, early, cut := 0, 0, 0, 0
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
@@ -43,6 +43,7 @@ func SaysClose() Check {
 				if !ok {
 					shut = LastSeen(c)
 				}
+				killed := t.Killed() || t.Kill > 0 && t.Exit.Known() && t.Exit.At+t.Exit.Err >= t.Kill // which is nothing that a server does
 				judged, said := 0, false
 				var untold []connection // of those that need not say it
 				for _, k := range connectionsTo(c, t, inHTTP1) {
@@ -59,6 +60,8 @@ func SaysClose() Check {
 					switch {
 					case last.LastOnConn:
 						judged, said = judged+1, true
+					case killed && t.Exit.Known() && k.left(end.At) >= t.Exit.At-t.Exit.Err-atOnce:
+						cut++ // by its kernel
 					// A server may compose an answer while another of its threads
 					// closes the listener, and dials see that a little late.
 					case k.left(last.First) <= shut+atOnce && k.left(end.At) >= shut-atTheDoor:
@@ -78,7 +81,6 @@ func SaysClose() Check {
 						mute += g.failures() - before
 					}
 				}
-				killed := t.Killed() || t.Kill > 0 && t.Exit.At+t.Exit.Err >= t.Kill // which is nothing that a server does
 				if t.Exit.Known() && shut >= t.Exit.At-atTheDoor && !said && !killed {
 					judged += len(untold)
 					mute += len(untold)
@@ -96,6 +98,9 @@ func SaysClose() Check {
 			passed := fmt.Sprintf("the last answer on each of %d closed connections said Connection: close", total)
 			if early > 0 {
 				passed += fmt.Sprintf("; on %d more the last one was begun while new connections were still accepted, and need not: they stood until then", early)
+			}
+			if cut > 0 {
+				passed += fmt.Sprintf("; %s, which the server did not close", plural(cut, "connection ended with SIGKILL", "connections ended with SIGKILL"))
 			}
 			return g.conclude(passed, fmt.Sprintf("%d of %s closed after an answer that did not say it", mute, plural(total, "connection was", "connections were")))
 		},

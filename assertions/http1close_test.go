@@ -36,6 +36,14 @@ func TestSaysClose(t *testing.T) {
 	judgeWire(t, []wireCase{
 		{"said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut, saysClose) }, spec.Pass},
 		{"not said", SaysClose(), func(s *scene) { s.doors(wireShut); lastAnswers(s, afterShut) }, spec.Fail},
+		{"not said behind the listener's end, by one that SIGKILL ended", SaysClose(), func(s *scene) {
+			s.killed()
+			s.event(wireK+10*time.Millisecond, timeline.PodContainer, uid, map[string]string{"state": "terminated", "exitCode": "137"})
+			s.doors(wireShut)
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(wireK-sec+i).hear(wireK+5*time.Millisecond, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
 		{"not said just behind the listener's end, on a starved machine", SaysClose(), func(s *scene) {
 			s.doors(wireShut)
 			lastAnswers(s, wireShut+sec/5)

@@ -5,6 +5,7 @@ package assertions
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/spec"
@@ -32,13 +33,17 @@ func ClosesIdleFirst() Check {
 		Needs:    []Evidence{Lasting},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			total, open, lost, sent := 0, 0, 0, 0
+			total, open, lost, sent, keptNone := 0, 0, 0, 0, 0
+			kept := false
 			ended := g.toll(c.terminated())
 			for t := range ended.each() {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
 					g.doubt("nobody saw %s exit", t.Name)
 				}
+				none := keepsNone(c, t)
+				kept = kept || none == 0
+				keptNone += none
 				closed, pooled, withExit := 0, 0, 0
 				stoodTLS, endedTLS := 0, 0
 				for _, k := range standing(c, t, inHTTP1) {
@@ -72,19 +77,47 @@ func ClosesIdleFirst() Check {
 				if closed < seenFloor.N && withExit > 0 {
 					g.doubt("%s of %s ended with its process, no sooner than %s before its exit: whether that was its last act or its kernel's nobody can tell", plural(withExit, "silent connection", "silent connections"), t.Name, ms(t.Exit.Err+atOnce))
 				}
-				ended.has(seenFloor, closed)
+				seen, distant := seenFloor, distantFloor
+				if none > 0 {
+					seen, distant = seen.Waived(), distant.Waived()
+				}
+				ended.has(seen, closed)
 				// What is done to plaintext says nothing of what its TLS library forgets.
 				if stoodTLS > 0 {
 					ended.hasOf("TLS", seenFloor, endedTLS)
 				}
-				ended.has(distantFloor, pooled)
+				ended.has(distant, pooled)
 			}
 			ended.bound(ended.broken, max(sent, lost), lost)
-			return g.conclude(
-				fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests")),
+			passed := fmt.Sprintf("all %d connections that it ended while they were idle were closed before the exit, and none of %s on kept connections from D on was lost by it", total, plural(sent, "request", "requests"))
+			if !kept {
+				passed = fmt.Sprintf("it keeps no connection: each of the %d answers of the last second before D said Connection: close", keptNone)
+			}
+			return g.conclude(passed,
 				fmt.Sprintf("%d of %s on kept connections from D on were lost to a close (%.1f%%), and %d of %d idle connections were reset, or left open until SIGKILL", lost, plural(max(sent, lost), "request", "requests"), 100*float64(lost)/float64(max(sent, lost, 1)), open, total))
 		},
 	}
+}
+
+// keepsNone is how many answers of the last second before D said that their connections end with them, where each did, of those
+// that a client would have kept; 0: not each, or too few to say so.
+func keepsNone(c Case, t Ending) int {
+	begin, n := t.Drain.At-t.Drain.Err, 0
+	for _, k := range connectionsTo(c, t, inHTTP1) {
+		for _, s := range k.samples {
+			if !k.pooled() && !k.silent() || s.Failed() || s.End >= begin || s.End < begin-time.Second {
+				continue
+			}
+			if !s.LastOnConn {
+				return 0
+			}
+			n++
+		}
+	}
+	if n < fewConnections {
+		return 0
+	}
+	return n
 }
 
 // leaving is how an idle connection ended.

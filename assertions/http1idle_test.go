@@ -35,6 +35,17 @@ func TestClosesIdleFirst(t *testing.T) {
 	}
 	judgeWire(t, []wireCase{
 		{"closed in time", ClosesIdleFirst(), func(s *scene) { pools(s); idle(s, near, fin(15*sec)) }, spec.Pass},
+		{"it keeps none", ClosesIdleFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(wireD-sec/2+i, saysClose).hear(wireD-sec/2+i+sec/100, timeline.FrameFIN)
+			})
+		}, spec.Pass},
+		{"it keeps one of them", ClosesIdleFirst(), func(s *scene) {
+			times(6, func(i time.Duration) {
+				s.dial("http1/reused/get").ask(wireD-sec/2+i, saysClose).hear(wireD-sec/2+i+sec/100, timeline.FrameFIN)
+			})
+			s.dial("http1/reused/get").ask(wireD - sec/2)
+		}, spec.Inconclusive},
 		{"no far pools", ClosesIdleFirst(), func(s *scene) { idle(s, near, fin(15*sec)) }, spec.Inconclusive},
 		{"no silent ones", ClosesIdleFirst(), pools, spec.Inconclusive},
 		{"a FIN at the exit may be the kernel's", ClosesIdleFirst(), func(s *scene) {

@@ -24,7 +24,7 @@ func Lingers() Check {
 	unreadFloor := Floor{Name: unread, N: fewConnections, Reason: "where all was read, an immediate close looks like any other"}
 	return Check{
 		Name:     "how connections end after the answer that said Connection: close, or that was the last",
-		Expected: "the FIN, or close_notify in TLS, comes before any RST: the client can read the answer to its end",
+		Expected: "the FIN, or close_notify in TLS, comes before any RST, and no RST at once behind it: the client can read the answer to its end",
 		Floors:   []Floor{enough, unreadFloor},
 		Needs:    []Evidence{Uploads},
 		Judge: func(c Case) spec.Finding {
@@ -41,6 +41,10 @@ func Lingers() Check {
 					return false
 				}
 				switch {
+				case k.resetBehind(end) && aheadPost(said) && said.Nth == 1:
+					// The answer is lost with what the client had not read yet, whatever TLS had said.
+					hard++
+					g.against(t, k.left(end.At), said.ID, "%s: RST instead of FIN, at once behind its close_notify, under what the client was sending", k)
 				case end.Kind != timeline.FrameRST:
 				case said.Failed() && said.Outcome != timeline.Status && !whole[said.ID]:
 					cut++
@@ -73,6 +77,20 @@ func Lingers() Check {
 			return g.conclude(passed, fmt.Sprintf("%d of %s by RST", hard, plural(total, "connection ended", "connections ended")))
 		},
 	}
+}
+
+// resetBehind says whether an RST came at once behind a close_notify, and no FIN between them: the connection was closed with bytes
+// unread.
+func (k connection) resetBehind(end timeline.Frame) bool {
+	if end.Kind != timeline.FrameCloseNotify {
+		return false
+	}
+	for _, f := range k.frames {
+		if f.At >= end.At && (f.Kind == timeline.FrameFIN || f.Kind == timeline.FrameRST) {
+			return f.Kind == timeline.FrameRST && f.At-end.At <= atOnce
+		}
+	}
+	return false
 }
 
 // endedUnder is the last answer of a connection that the server ended behind it in its drain, before its time was up, without having

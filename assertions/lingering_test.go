@@ -27,6 +27,14 @@ func TestLingers(t *testing.T) {
 			good(s)
 			s.dial("https1/reused/get").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameCloseNotify).hear(12*sec+4*time.Millisecond, timeline.FrameRST)
 		}, spec.Pass},
+		{"close_notify, and an RST at once behind it, under what the client was sending", Lingers(), func(s *scene) {
+			good(s)
+			s.dial("https1/new/ahead-post/1s").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameCloseNotify).hear(12*sec+4*time.Millisecond, timeline.FrameRST)
+		}, spec.Fail},
+		{"close_notify, and an RST when it had waited, under what the client was sending", Lingers(), func(s *scene) {
+			good(s)
+			s.dial("https1/new/ahead-post/1s").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameCloseNotify).hear(12*sec+500*time.Millisecond, timeline.FrameRST)
+		}, spec.Pass},
 		{"RST after the answer", Lingers(), func(s *scene) {
 			good(s)
 			s.dial("http1/reused/get").ask(12*sec, saysClose).hear(12*sec+3*time.Millisecond, timeline.FrameRST)

@@ -4,6 +4,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -31,10 +32,11 @@ func ClosesSilent() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			left := 0
-			shut := map[string]time.Duration{}
+			shut, heard := map[string]time.Duration{}, map[string]bool{}
 			total := g.overConnections(c, enough, silentAt, inHTTP1, func(t Ending, k connection) bool {
 				if _, asked := shut[t.UID]; !asked {
 					shut[t.UID] = stopsAccepting(c, t, t.Drain.At-t.Drain.Err)
+					heard[t.UID] = slices.ContainsFunc(silentAt(c, t, inHTTP1), func(k connection) bool { _, own := k.ended(); return own })
 				}
 				limit := shut[t.UID] + silentFor + t.Drain.Err
 				end, over := k.end()
@@ -48,6 +50,11 @@ func ClosesSilent() Check {
 					// was up, and it still stood.
 					return deadline(c, t) > 0 && !timeIsUp(c, t, t.Exit.At)
 				case k.left(end.At) <= limit:
+				case end.Kind == timeline.FrameClose && !heard[t.UID] && !t.Role.Meshed() && t.Exit.Known() && end.At > t.Exit.At+t.Exit.Err+atTheDoor:
+					// No process held it then, and none of its kind was ever heard of. A kernel that waits for the first byte (TCP_DEFER_ACCEPT) tells its client that it is
+					// connected, gives it to nobody, and drops it with the listener, without a word.
+					g.doubt("%s still stood for its client when %s had exited, with nothing heard on it: its kernel may never have handed it over (TCP_DEFER_ACCEPT)", k, t.Name)
+					return false
 				default:
 					left++
 					g.late(c, k.left(end.At), t.Name, k.first().ID, "%s: %s was still open %s after the listener, with not a byte said on it; then %s ended it",

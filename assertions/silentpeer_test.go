@@ -71,6 +71,11 @@ func TestClosesSilent(t *testing.T) {
 			s.shift(timeline.ProcExit, uid, wireD+silentFor+sec)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+silentFor+sec, timeline.FrameRST)
 		}, spec.Pass},
+		{"its client hears nothing, also behind the exit, as where the kernel waits for the first byte", ClosesSilent(), func(s *scene) {
+			s.doors(wireShut)
+			s.shift(timeline.ProcExit, uid, wireShut+2*sec)
+			stood(s, 6, "http1/new/mute/20s", 8*sec, limit+sec, timeline.FrameClose)
+		}, spec.Inconclusive},
 		{"all is over soon", ClosesSilent(), func(s *scene) {
 			s.doors(wireD + atOnce)
 			stood(s, 6, "http1/new/mute/20s", 8*sec, wireD+atOnce, timeline.FrameRST)

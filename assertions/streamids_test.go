@@ -151,6 +151,21 @@ func TestBelowLastCompletes(t *testing.T) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			h2pool(s, "h2c/reused/get", func(k *talk) { k.ask(10*sec, lost(timeline.StreamReset, 10*sec+1)).goAway(11*sec, "5") })
 		}, spec.Pass},
+		{"was open at D, and over at the GOAWAY, as of a server that says it when nothing is left", BelowLastCompletes(), func(s *scene) {
+			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
+				k.ask(wireD-sec, until(wireD+sec)).goAway(wireD+sec, "3").hear(wireD+sec, timeline.FrameFIN)
+			})
+		}, spec.Pass},
+		{"was open at D, and cut before the GOAWAY, which is another rule's", BelowLastCompletes(), func(s *scene) {
+			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
+				k.ask(wireD-sec, cut(timeline.StreamReset, wireD+sec)).goAway(wireD+2*sec, "3").hear(wireD+2*sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
+		{"was open at D, and over at the GOAWAY, which cuts another", BelowLastCompletes(), func(s *scene) {
+			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
+				k.ask(wireD-sec, until(wireD+sec)).ask(wireD+sec, cut(timeline.Truncated, wireD+3*sec)).goAway(wireD+2*sec, "5").hear(wireD+3*sec, timeline.FrameFIN)
+			})
+		}, spec.Fail},
 		{"crossed the GOAWAY", BelowLastCompletes(), func(s *scene) {
 			open(s, "h2c/reused/slow/2s", 13*sec)
 			h2pool(s, "h2c/reused/get/delay=20ms", func(k *talk) { k.ask(11*sec-far, lost(timeline.Timeout, 12*sec)).goAway(11*sec, "3") })

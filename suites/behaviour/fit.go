@@ -174,7 +174,10 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 	own := ends && ownTimes(sys)
 	for _, p := range b.Traffic {
 		wanted := p.Protocol
-		if p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP)); p.Protocol == "" || !carries(sys.App, p) || !leads(sys, p.Path) {
+		if p.Path != flow.HealthPort { // which is the node's
+			p.Protocol = instead(sys, wanted, slices.Contains(b.Needs, spec.HTTP))
+		}
+		if p.Protocol == "" || !carries(sys.App, p) || !leads(sys, p.Path) {
 			continue
 		}
 		if own {
@@ -284,14 +287,14 @@ var inPlace = map[flow.Protocol][]flow.Protocol{
 }
 
 // instead is the protocol that is spoken to a system in the place of another; "" for
-// none. HTTP/2 is spoken in TLS where the system takes none without; and where all HTTP
+// none. A version of HTTP is spoken in TLS where the system takes it in no other way; and where all HTTP
 // is as good, any that it takes.
 func instead(sys *system.System, p flow.Protocol, either bool) flow.Protocol {
 	if claims(sys, p) {
 		return p
 	}
 	for _, q := range inPlace[p] {
-		if claims(sys, q) && (either || p == flow.H2C && q == flow.H2) {
+		if claims(sys, q) && (either || p.HTTP() == q.HTTP() && q.Secure()) {
 			return q
 		}
 	}

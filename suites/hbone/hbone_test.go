@@ -101,6 +101,20 @@ func TestEndsWithTheLast(t *testing.T) {
 		}, Want: spec.Inconclusive},
 		{Name: "no GOAWAY", Build: many(0, 0, last+soon, timeline.FrameCloseNotify), Want: spec.Inconclusive},
 		{Name: "told before D", Build: many(scene.D-time.Second, 0, last+soon, timeline.FrameCloseNotify), Want: spec.Inconclusive},
+		{Name: "said when nothing was left of what was open at D, and it ends", Build: func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, streaming, n+1, scene.D-time.Second, told-soon, nil)
+				says(s, streaming, n+1, told, timeline.FrameGoAway, "last", "1", "code", "NO_ERROR")
+				says(s, streaming, n+1, told+soon, timeline.FrameCloseNotify)
+			}
+		}, Want: spec.Pass},
+		{Name: "said when nothing was left of what was open at D, and it stands", Build: func(s scene.Scene) {
+			for n := range uint64(6) {
+				in(s, streaming, n+1, scene.D-time.Second, told-soon, nil)
+				says(s, streaming, n+1, told, timeline.FrameGoAway, "last", "1", "code", "NO_ERROR")
+				says(s, streaming, n+1, told+late, timeline.FrameFIN)
+			}
+		}, Want: spec.Fail},
 		{Name: "nothing was open", Build: many(last+time.Second, 0, last+20*time.Second, timeline.FrameCloseNotify), Want: spec.Inconclusive},
 	})
 }

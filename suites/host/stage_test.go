@@ -247,6 +247,22 @@ func TestFitInOneVersion(t *testing.T) {
 	})
 }
 
+// What is about HTTP/1.1 is asked in TLS of who takes it there alone.
+func TestFitHTTP1InTLS(t *testing.T) {
+	in := func(p flow.Protocol, rate float64) load.Profile {
+		return load.Profile{Flow: flow.Flow{Path: flow.Direct, Protocol: p, Conns: flow.Reused, Op: flow.Get}, Rate: rate}
+	}
+	b := behaviour.Behaviour{
+		Topology: behaviour.Gated, Disrupt: behaviour.EndBoth, Needs: []spec.Feature{spec.HTTP1},
+		Traffic: []load.Profile{in(flow.HTTP1, 25), in(flow.TLS1, 15)},
+	}
+	judgeFits(t, b, map[string]fitted{
+		"both":    {[]spec.Feature{spec.HTTP1, spec.TLS}, b.Traffic, ""},
+		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(flow.TLS1, 25)}, ""},
+		"neither": {[]spec.Feature{spec.H2C}, nil, "does not claim HTTP1"},
+	})
+}
+
 func TestUnfit(t *testing.T) {
 	plain, err := systems.Reference(system.Gateway)
 	if err != nil {

@@ -221,6 +221,13 @@ func TestList(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got.stdout)
 		}
 	}
+	got = lastcall(t, spec.Pass, "list", "--labels", "sidecar")
+	if !strings.Contains(got.stdout, "sidecar.admin-closed ") || strings.Contains(got.stdout, "pod.accept-after-sigterm ") || strings.Contains(got.stdout, "exit-on-sigterm ") {
+		t.Errorf("of sidecars alone:\n%s", got.stdout)
+	}
+	if got = lastcall(t, spec.Error, "list", "--labels", "nothing"); !strings.Contains(got.stderr, `no behaviour has the label "nothing"`) {
+		t.Errorf("%d: %s", got.code, got.stderr)
+	}
 	got = lastcall(t, spec.Pass, "list", "-o", "json")
 	var all []struct {
 		ID, Level, Scenario string

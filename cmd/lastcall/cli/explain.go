@@ -75,6 +75,12 @@ func explain(b behaviour.Behaviour, references behaviour.Stack) string {
 	f("  With less evidence the verdict is Inconclusive.\n  Needs: %s\n  Stages: %s\n", joined(needed(b.Needs)), joined(stages(b)))
 	tested := s.String()
 	s.Reset()
+	f("\nAsk it, of the suite's own or of yours\n")
+	for _, stage := range stages(b) {
+		if stage != stageCluster { // which takes flags of its own, and no system
+			f("  lastcall run --stage %s [--system mine.yaml] --behaviours %s\n", stage, b.ID)
+		}
+	}
 	f("\nSee it fail\n")
 	for _, name := range b.BrokenBy {
 		does := ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lastcall-dev/lastcall/fixtures"
 	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/reports/text"
 	"github.com/lastcall-dev/lastcall/suites/behaviour"
@@ -69,12 +70,13 @@ func catalogue() []entry {
 
 func newList() *cobra.Command {
 	var format string
+	var labels []string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the behaviours that the suite knows, and the faults",
 		Long: `List the behaviours that the suite knows, and the faults that prove that it would
 see them broken. What a name begins with, pod, endpoints or rollout, is a label
-too: lastcall run --labels pod.
+too: lastcall list --labels pod, and lastcall run --labels pod.
 
 A MUST that fails fails the run; a SHOULD that fails is a warning, unless the run
 is --strict. The CONTROL kills pods without warning, to prove that the suite
@@ -82,22 +84,48 @@ would see a loss.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
+			all, err := labelled(catalogue(), labels)
+			if err != nil {
+				return err
+			}
 			switch format {
 			case "table":
-				return table(out, catalogue())
+				return table(out, all)
 			case "json":
 				e := json.NewEncoder(out)
 				e.SetEscapeHTML(false)
 				e.SetIndent("", "  ")
-				return e.Encode(catalogue())
+				return e.Encode(all)
 			case "markdown":
-				return page(out, catalogue())
+				return page(out, all)
 			}
 			return fmt.Errorf("-o %q: it is table, json or markdown", format)
 		},
 	}
+	cmd.Flags().StringSliceVar(&labels, "labels", nil, "only behaviours with one of these labels, or of one of these areas (default all)")
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json or markdown")
 	return cmd
+}
+
+// labelled are those that `run --labels` would select.
+func labelled(all []entry, labels []string) ([]entry, error) {
+	if len(labels) == 0 {
+		return all, nil
+	}
+	some, err := behaviour.Select(behaviour.Catalogue(), labels, nil)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(e entry) bool {
+		return !slices.ContainsFunc(some, func(b behaviour.Behaviour) bool { return b.ID == e.ID })
+	}), nil
+}
+
+// faultsOf are those that a behaviour of these must notice.
+func faultsOf(all []entry) []fixtures.Fault {
+	return slices.DeleteFunc(behaviour.Faults(), func(f fixtures.Fault) bool {
+		return !slices.ContainsFunc(all, func(e entry) bool { return slices.Contains(e.Faults, f.Name) })
+	})
 }
 
 // table is for a terminal: what there is to choose from. The rest is in the
@@ -131,10 +159,11 @@ func table(w io.Writer, all []entry) error {
 	b.WriteString("One behaviour: lastcall explain BEHAVIOUR\n\nFaults, each of which a behaviour must notice (lastcall run --fault NAME), in parts of the suite:\n" +
 		text.Wrap("", strings.Join(parts, ", ")+", slicewriter its writer of EndpointSlices, deploy its Deployment, disrupt what ends pods."))
 	wide = 0
-	for _, f := range behaviour.Faults() {
+	faults := faultsOf(all)
+	for _, f := range faults {
 		wide = max(wide, len(f.Name))
 	}
-	for _, f := range behaviour.Faults() {
+	for _, f := range faults {
 		b.WriteString(text.Wrap(fmt.Sprintf("%-*s  ", wide, f.Name), f.Component+": "+f.Does))
 	}
 	_, err := io.WriteString(w, b.String())
@@ -178,7 +207,7 @@ func page(w io.Writer, all []entry) error {
 		b.WriteString("\n")
 	}
 	b.WriteString("# Faults\n\n| fault | what it does | must fail |\n|---|---|---|\n")
-	for _, f := range behaviour.Faults() {
+	for _, f := range faultsOf(all) {
 		fmt.Fprintf(&b, "| `%s` | %s: %s | %s |\n", f.Name, f.Component, cell(f.Does), strings.Join(behaviour.Breaks(f.Name), ", "))
 	}
 	_, err := io.WriteString(w, b.String())

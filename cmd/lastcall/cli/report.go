@@ -133,6 +133,7 @@ func reading(use, short string, read func(dir string) (*v1alpha1.ConformanceRepo
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
+		Long:  short + ".\n\nIt ends with the run's exit code: 0 passed, 1 failed, 3 not shown.",
 		Args:  one("directory", "lastcall-report/<date>, where `lastcall run` put its report"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()

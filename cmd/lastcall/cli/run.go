@@ -423,7 +423,7 @@ func unknown(id string) error {
 	for _, b := range behaviour.Catalogue() {
 		ids = append(ids, b.ID)
 	}
-	near := nearest(id, 5, ids)
+	near := nearest(id, min(5, 1+len(id)/4), ids) // a word that is near to nothing is near to every short one
 	for _, b := range behaviour.Catalogue() {
 		if strings.Contains(b.ID, id) && !slices.Contains(near, b.ID) {
 			near = append(near, b.ID)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -74,15 +75,17 @@ func (m *member) join(logger *log.Logger) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	// For the CA any will do: the next one is dialled where one does not answer. The keeper of a certificate has pauses of its own,
-	// and the library's would last for two minutes behind a long outage.
+	// For the CA any will do: the next one is dialled where one does not answer, also one that takes connections and says nothing
+	// on them. The keeper of a certificate has pauses of its own, and the library's would last for two minutes behind a long outage.
+	var dials atomic.Uint64
 	patient := grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialledWithin, Backoff: backoff.Config{
 		BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
 	}})
-	conn, err := grpc.NewClient("passthrough:///"+all[0], append(dial, patient, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+all[0], append(dial, patient, discovery.Alive(), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		var errs []error
-		for _, to := range all {
-			c, err := dialController(ctx, to)
+		first := int(dials.Add(1) - 1)
+		for i := range all {
+			c, err := dialController(ctx, all[(first+i)%len(all)])
 			if err == nil {
 				return c, nil
 			}
