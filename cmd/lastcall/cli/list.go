@@ -121,8 +121,11 @@ func labelled(all []entry, labels []string) ([]entry, error) {
 	}), nil
 }
 
-// faultsOf are those that a behaviour of these must notice.
+// faultsOf are those that a behaviour of these must notice; of the whole catalogue, also those that none must.
 func faultsOf(all []entry) []fixtures.Fault {
+	if len(all) == len(behaviour.Catalogue()) {
+		return behaviour.Faults()
+	}
 	return slices.DeleteFunc(behaviour.Faults(), func(f fixtures.Fault) bool {
 		return !slices.ContainsFunc(all, func(e entry) bool { return slices.Contains(e.Faults, f.Name) })
 	})
