@@ -639,7 +639,7 @@ func TestTogether(t *testing.T) {
 // everybody is in the mesh.
 type everybody struct{}
 
-func (everybody) Pod(_ context.Context, uid string) (nodeagent.Pod, error) {
+func (everybody) Pod(_ context.Context, uid, _ string) (nodeagent.Pod, error) {
 	return nodeagent.Pod{UID: uid, Namespace: "ns", Name: "name", ServiceAccount: "sa", Enrolled: true}, nil
 }
 
