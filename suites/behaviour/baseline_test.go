@@ -23,11 +23,11 @@ import (
 // claiming is the starter's system with other claims.
 func claiming(t *testing.T, features []spec.Feature) *system.System {
 	t.Helper()
-	text, err := system.Starter("mine")
+	files, err := system.Starter(system.Gateway, "mine")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys, err := system.Parse("mine.yaml", []byte(text))
+	sys, err := system.Parse("mine.yaml", []byte(files[0].Text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,10 +156,10 @@ func TestRunOfSeveralSystems(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string {
 		t.Helper()
-		text, err := system.Starter(name)
+		files, err := system.Starter(system.Gateway, name)
 		path := filepath.Join(dir, name+".yaml")
 		if err == nil {
-			err = os.WriteFile(path, []byte(text), 0o600)
+			err = os.WriteFile(path, []byte(files[0].Text), 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,11 +41,15 @@ as pods, where it has a cluster part, lastcall run --stage kind --system FILE
 }
 
 func newSystemInit() *cobra.Command {
-	var output string
+	var output, role string
 	cmd := &cobra.Command{
 		Use:   "init [NAME]",
 		Short: "Write a system file to begin with: valid as it stands, each field explained",
+		Long: `Write a system file to begin with, valid as it stands. That of a gateway explains each field; those of
+the other roles are short. A sidecar's comes with the patch of the pods that it is put into, and a
+node proxy's with its DaemonSet: they stand beside it.`,
 		Example: `  lastcall system init my-proxy -o my-proxy.yaml
+  lastcall system init my-sidecar --role sidecar -o my-sidecar.yaml
   lastcall system check my-proxy.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,21 +57,36 @@ func newSystemInit() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			text, err := system.Starter(name)
+			files, err := system.Starter(system.Role(role), name)
 			if err != nil {
 				return err
 			}
 			if output == "" || output == "-" {
-				_, err = fmt.Fprint(cmd.OutOrStdout(), text)
+				if len(files) > 1 {
+					return fmt.Errorf("a %s has %s beside its file: name that by -o, such as -o %s", role, files[1].Name, files[0].Name)
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), files[0].Text)
 				return err
 			}
-			if err := writeNew(output, text); err != nil {
-				return fmt.Errorf("-o: %w", err)
+			paths := []string{output}
+			for _, f := range files[1:] {
+				paths = append(paths, filepath.Join(filepath.Dir(output), f.Name))
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: wrote %s: change what is not so, then `lastcall system check %s`\n", output, output)
+			for _, path := range paths { // before any is written
+				if _, err := os.Lstat(path); err == nil {
+					return fmt.Errorf("-o: %s is there already, and is not written over: name another file", path)
+				}
+			}
+			for i, path := range paths {
+				if err := writeNew(path, files[i].Text); err != nil {
+					return fmt.Errorf("-o: %w", err)
+				}
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "lastcall: wrote %s: change what is not so, then `lastcall system check %s`\n", strings.Join(paths, " and "), output)
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&role, "role", string(system.Gateway), "what the system is: "+strings.Join(system.StarterRoles(), ", "))
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `FILE`, which may not be there yet; - is standard output")
 	return cmd
 }
