@@ -77,7 +77,7 @@ func (g *gather) life(c Case, t Ending, in seat, gap string) (live, terminating 
 			continue
 		case gone:
 			g.culprit(s.at, name, "", "%s: %s after it was gone", when, s)
-		case s.terminating && since < -earlyLimit:
+		case s.terminating && since < -earlyLimit-t.Del.Err:
 			g.culprit(s.at, name, "", "%s: terminating, and nobody had deleted the pod", when)
 		case terminating > 0 && !s.terminating:
 			g.culprit(s.at, name, "", "%s: %s: terminating went back", when, s)
@@ -91,7 +91,7 @@ func (g *gather) life(c Case, t Ending, in seat, gap string) (live, terminating 
 			g.culprit(s.at, name, "", "%s: %s: ready and serving differ in an endpoint that does not terminate", when, s)
 		}
 		if s.terminating {
-			if terminating == 0 && since > c.P && gap == "" {
+			if terminating == 0 && since > c.P+s.err && gap == "" {
 				g.late(c, s.at, name, "", "terminating only %s after the deletion", ms(since))
 			}
 			terminating++

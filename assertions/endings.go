@@ -254,16 +254,19 @@ func (i *instance) termination(node, pod Instant) (_ Ending, ended bool) {
 		return Ending{}, false
 	}
 	back := i.back()
-	t.Cause, t.Drain = CauseDeletion, firstFrom(i.drains, back).or(drainOf(t.Del, i.killing))
+	t.Cause, t.Drain = CauseDeletion, firstFrom(i.drains, back).or(drainOf(t.Del, i.asked, i.killing))
 	t.Kill = t.Del.At + t.Grace
 	return t.closed(i.exits, back), true
 }
 
 // drainOf is D of an instance that said nothing of it: between its deletion and the
 // first event by which the kubelet tells that it ends a container of it. Without one,
-// the kubelet acts on the deletion that the watch shows us too.
-func drainOf(del Instant, killing []timeline.Event) Instant {
-	begin := del.At - cmp.Or(del.Err, watchSkew)
+// the kubelet acts on the deletion that the watch shows us too. asked is when the suite asked for it, if it did.
+func drainOf(del, asked Instant, killing []timeline.Event) Instant {
+	begin := del.At - max(del.Err, watchSkew)
+	if asked.Known() {
+		begin = del.At - del.Err // which reaches to where it was asked for
+	}
 	for _, e := range killing {
 		if e.At < begin {
 			continue // it was restarted before
@@ -271,7 +274,7 @@ func drainOf(del Instant, killing []timeline.Event) Instant {
 		half := (e.At + stopsWithin - begin) / 2
 		return Instant{At: begin + half, Err: half, Source: del.Source + " (deletion, and the kubelet's event Killing)"}
 	}
-	return Instant{At: del.At, Err: kubeletWatch, Source: del.Source + " (deletion)"}
+	return Instant{At: del.At, Err: max(kubeletWatch, del.Err), Source: del.Source + " (deletion)"}
 }
 
 // claims says whether an exit is that of a termination: one before it may have begun was a restart, and a watch may show late that it
@@ -288,7 +291,7 @@ func (e Ending) closed(exits []exit, back time.Duration) Ending {
 		}
 	}
 	if !e.Exit.Known() && e.Gone.Known() {
-		e.Exit = Instant{At: e.Gone.At, Err: kubeletWatch, Source: e.Gone.Source + " (gone)"}
+		e.Exit = Instant{At: e.Gone.At, Err: max(kubeletWatch, e.Gone.Err), Source: e.Gone.Source + " (gone)"}
 	}
 	return e
 }

@@ -59,7 +59,7 @@ func IgnoresSecondSignal() Check {
 				later := g.completesSince(c, t, at, to, whole)
 				served := map[string]bool{} // by family, until the state at hand
 				for _, s := range endpointStates(c.Timeline, t.UID, MainService) {
-					if s.at > at.At+at.Err && s.at < serves && !s.gone && !s.serving && served[s.family] {
+					if s.at-s.err > at.At+at.Err && s.at < serves && !s.gone && !s.serving && served[s.family] {
 						g.late(c, s.at, t.Name, "", "`serving` of its endpoint went false %s after the second SIGTERM", ms(s.at-at.At))
 					}
 					served[s.family] = s.serving

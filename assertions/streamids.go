@@ -151,14 +151,17 @@ func BelowLastCompletes() Check {
 						continue
 					}
 					last := lowest(said)
-					open, before := false, 0
+					open, broken, before := false, false, 0
 					for _, s := range k.samples {
 						if streamID(s) > last || unopened(s) || s.Start >= said[0].at {
 							continue
 						}
 						if s.End <= k.left(said[0].at) {
-							if s.Start < t.Earliest() && s.End > t.Drain.At+t.Drain.Err && !s.Failed() && !s.Saturated {
-								before++
+							if s.Start < t.Earliest() && s.End > t.Drain.At+t.Drain.Err {
+								broken = broken || cutShort(s)
+								if !s.Failed() && !s.Saturated {
+									before++
+								}
 							}
 							continue
 						}
@@ -185,7 +188,7 @@ func BelowLastCompletes() Check {
 							g.broke(c, t, s, "stream %d of connection %d, with %d as the last stream ID: %s", streamID(s), k.number(), last, describe(s))
 						}
 					}
-					if !open {
+					if !open && !broken {
 						judged += before
 						ahead += before
 					}

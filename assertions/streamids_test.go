@@ -161,6 +161,11 @@ func TestBelowLastCompletes(t *testing.T) {
 				k.ask(wireD-sec, cut(timeline.StreamReset, wireD+sec)).goAway(wireD+2*sec, "3").hear(wireD+2*sec, timeline.FrameFIN)
 			})
 		}, spec.Inconclusive},
+		{"was open at D, and over at the GOAWAY, beside one that was cut before it", BelowLastCompletes(), func(s *scene) {
+			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
+				k.ask(wireD-sec, until(wireD+sec)).ask(wireD-sec, cut(timeline.StreamReset, wireD+sec)).goAway(wireD+2*sec, "5").hear(wireD+2*sec, timeline.FrameFIN)
+			})
+		}, spec.Inconclusive},
 		{"was open at D, and over at the GOAWAY, which cuts another", BelowLastCompletes(), func(s *scene) {
 			h2pool(s, "h2c/reused/slow/2s", func(k *talk) {
 				k.ask(wireD-sec, until(wireD+sec)).ask(wireD+sec, cut(timeline.Truncated, wireD+3*sec)).goAway(wireD+2*sec, "5").hear(wireD+3*sec, timeline.FrameFIN)

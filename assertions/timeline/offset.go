@@ -4,9 +4,9 @@ package timeline
 
 import "time"
 
-// drift is how far two machines' clocks go apart in a second, at most: quartz is some 50 ppm off, to either side, and
-// a kernel that is told of it (adjtimex) corrects its clock on the way.
-const drift = 100 * time.Microsecond
+// drift is how far two machines' clocks go apart in a second, at most: quartz is some 50 ppm off, and a kernel that is told of it
+// (adjtimex) slews its clock by up to 500 ppm.
+const drift = 500 * time.Microsecond
 
 // Offset is what times of another process lack of this one's Monotonic. Zero of both on one boot.
 type Offset struct {

@@ -26,6 +26,9 @@ func Fit(b Behaviour, sys *system.System) (Behaviour, Skip) {
 	if why := unfit(b, sys); why != "" {
 		return b, Because(spec.Uncarried, why)
 	}
+	if !sys.Claims(spec.HTTP1) && slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Balanced }) {
+		return b, Because(spec.Unclaimed, fmt.Sprintf("its clients come by way of a load balancer that passes on to the port http1, and %s does not claim HTTP1", sys.Metadata.Name))
+	}
 	if why := assertions.Undecided(b.Checks, Subject{System: sys}.Shows); why != "" {
 		return b, Because(spec.Uncarried, why)
 	}

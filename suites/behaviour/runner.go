@@ -427,6 +427,8 @@ type ways struct {
 	clear <-chan struct{}
 	// up is called when the topology stands and the load is steady, and tail when the disruption is over.
 	up, tail func()
+	// begin is called where the load has waited: what the machine did before was for others.
+	begin func()
 }
 
 // await waits until the load may begin.
@@ -465,6 +467,10 @@ func (r *Recorder) record(ctx context.Context, s Scenario, w ways, before []Atte
 		err = writeJSON(path, meta)
 	}
 	if err == nil {
+		w.begin = func() {
+			meta.From, waited = time.Now().UTC(), waitedTime()
+			meta.BusyFrom, _, _ = cpuTime()
+		}
 		err = r.recordIn(ctx, dir, &meta, w)
 	}
 	meta.To = time.Now().UTC()
@@ -552,6 +558,9 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 	}
 	if err := w.await(ctx); err != nil {
 		return err
+	}
+	if w.clear != nil {
+		w.begin()
 	}
 	streams, nodes, err := ground.Start(ctx)
 	if err != nil {

@@ -261,6 +261,12 @@ func TestFitHTTP1InTLS(t *testing.T) {
 		"in TLS":  {[]spec.Feature{spec.TLS, spec.HTTP2}, []load.Profile{in(flow.TLS1, 25)}, ""},
 		"neither": {[]spec.Feature{spec.H2C}, nil, "does not claim HTTP1"},
 	})
+	balanced := b
+	balanced.Traffic = []load.Profile{{Flow: flow.Flow{Path: flow.Balanced, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 20}}
+	judgeFits(t, balanced, map[string]fitted{
+		"balanced":           {[]spec.Feature{spec.HTTP1, spec.TLS}, balanced.Traffic, ""},
+		"balanced, TLS only": {[]spec.Feature{spec.TLS}, nil, "a load balancer that passes on to the port http1"},
+	})
 }
 
 func TestUnfit(t *testing.T) {

@@ -72,7 +72,10 @@ node proxy's with its DaemonSet: they stand beside it.`,
 			for _, f := range files[1:] {
 				paths = append(paths, filepath.Join(filepath.Dir(output), f.Name))
 			}
-			for _, path := range paths { // before any is written
+			for i, path := range paths { // before any is written
+				if slices.Contains(paths[:i], path) {
+					return fmt.Errorf("-o: %s is what stands beside it: name another file", path)
+				}
 				if _, err := os.Lstat(path); err == nil {
 					return fmt.Errorf("-o: %s is there already, and is not written over: name another file", path)
 				}
