@@ -166,8 +166,6 @@ func TestFollowNobody(t *testing.T) {
 	}
 }
 
-// What shared agents tell goes to the recording that a pod belongs to: what came before the pod
-// was known too, and once that recording has ended to nobody.
 // What a node's witness says of its node, or of itself, is everybody's.
 func TestRouterOfANode(t *testing.T) {
 	r := newRouter()
@@ -186,6 +184,8 @@ func TestRouterOfANode(t *testing.T) {
 	}
 }
 
+// What shared agents tell goes to the recording that a pod belongs to: what came before the pod
+// was known too, and once that recording has ended to nobody.
 func TestRouter(t *testing.T) {
 	r := newRouter()
 	var one, two seen
