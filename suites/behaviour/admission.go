@@ -29,7 +29,11 @@ type admission struct {
 	lanes   lanes
 	// controls are those of what runs that are light.
 	controls int
-	told     bool // that they wait
+	// tails are the numbers of those that run and whose disruption is over.
+	tails map[int]bool
+	// early is one that goes up while others end; nil: none does.
+	early *admitted
+	told  bool // that they wait
 }
 
 // admitted is a scenario that may begin: the nth of all, and of which recorder it is.
@@ -38,29 +42,41 @@ type admitted struct {
 	nth   int
 	of    int
 	takes lane
+	// clear is closed when its load may begin; nil: at once.
+	clear chan struct{}
 }
 
 func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
 	return &admission{
 		price: p, fault: fault, room: room, changed: make(chan struct{}, 1),
-		waiting: slices.Clone(plan), of: slices.Clone(of), lanes: lanes{cores: cores, free: cores},
+		waiting: slices.Clone(plan), of: slices.Clone(of), lanes: lanes{cores: cores, free: cores}, tails: map[int]bool{},
 	}
 }
 
-// next takes the first scenario out that may begin now; false where none may.
+// next takes the first scenario out that may begin now; false where none may. On a cluster one may go up, without load, while
+// the last ones of those before it end: it takes a quarter of a recording, and most of that is waiting.
 func (a *admission) next() (admitted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.early != nil {
+		return admitted{}, false
+	}
 	i := a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, a.controls, func(s Scenario) bool {
 		return a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed)
 	})
+	var clear chan struct{}
+	if i < 0 && !a.price.Measured && a.lanes.running > 0 && a.lanes.running == len(a.tails) {
+		// The one that would begin if they had ended.
+		i = a.price.next(a.waiting, a.fault, a.lanes.cores, 0, 0, func(Scenario) bool { return true })
+		clear = make(chan struct{})
+	}
 	if i < 0 {
 		return admitted{}, false
 	}
 	s, of := a.waiting[i], a.of[i]
 	a.waiting, a.of = slices.Delete(a.waiting, i, i+1), slices.Delete(a.of, i, i+1)
 	a.begun++
-	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s)}
+	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s), clear: clear}
 	switch {
 	case s.light(a.fault):
 		a.controls++
@@ -69,8 +85,14 @@ func (a *admission) next() (admitted, bool) {
 	}
 	a.lanes.begin(x.takes, time.Now())
 	a.told = false
+	if clear != nil {
+		a.early = &x
+	}
 	return x, true
 }
+
+// tail is called when the disruption of one is over.
+func (a *admission) tail(x admitted) { a.change(func() { a.tails[x.nth] = true }) }
 
 // stands is called when the load of one that began runs.
 func (a *admission) stands(x admitted) { a.change(func() { a.lanes.up(x.takes) }) }
@@ -81,6 +103,15 @@ func (a *admission) ended(x admitted) {
 		a.lanes.end(x.takes, time.Now())
 		if x.light(a.fault) {
 			a.controls--
+		}
+		delete(a.tails, x.nth)
+		switch {
+		case a.early == nil:
+		case a.early.nth == x.nth: // it was broken off
+			a.early = nil
+		case len(a.tails) == 0: // all that ran before it
+			close(a.early.clear)
+			a.early = nil
 		}
 	})
 }

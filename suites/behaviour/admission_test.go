@@ -84,6 +84,73 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
+// What comes next goes up while the last ones end, on a cluster, and has no load before they have.
+func TestAdmissionEarly(t *testing.T) {
+	p := oneCore()
+	a := newAdmission(p, "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
+	begins := func(when, name string, early bool) admitted {
+		t.Helper()
+		x, ok := a.next()
+		if x.Name != name || ok != (name != "") || early != (x.clear != nil) {
+			t.Fatalf("%s: %q begins, early: %t; want %q", when, x.Name, x.clear != nil, name)
+		}
+		return x
+	}
+	clear := func(x admitted) bool {
+		select {
+		case <-x.clear:
+			return true
+		default:
+			return false
+		}
+	}
+	control := begins("first", "control", false)
+	a.stands(control)
+	begins("beside a control under load", "", false)
+	a.tail(control)
+	first := begins("in its tail", "a", true)
+	begins("beside one that goes up early", "", false)
+	if clear(first) {
+		t.Error("it has load beside a control")
+	}
+	a.ended(control)
+	if !clear(first) {
+		t.Error("it has none when that has ended")
+	}
+	second := begins("then", "b", false)
+	a.stands(first)
+	a.stands(second)
+	a.tail(first)
+	begins("what takes all, while one is under load", "", false)
+	a.tail(second)
+	heavy := begins("what takes all, in both tails", "heavy", true)
+	a.ended(first)
+	if clear(heavy) {
+		t.Error("it has load beside one")
+	}
+	a.ended(second)
+	if !clear(heavy) {
+		t.Error("it has none when both have ended")
+	}
+	a.stands(heavy)
+	a.tail(heavy)
+	node := begins("a node's, in the tail of the last one", "node", true)
+	a.ended(node) // broken off
+	a.ended(heavy)
+	if !a.over() {
+		t.Error("it is not over")
+	}
+	measured := p
+	measured.Measured = true
+	b := newAdmission(measured, "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
+	x, _ := b.next()
+	b.stands(x)
+	b.tail(x)
+	if y, ok := b.next(); ok {
+		t.Errorf("%s goes up early on a host, where that takes no time", y.Name)
+	}
+}
+
 // What waits for nothing but the machine is told after a while, and once.
 func TestAdmissionStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

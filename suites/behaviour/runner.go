@@ -351,15 +351,15 @@ const grain = 1e-6
 // recordUntilProven records one scenario, and a control again that proved nothing because
 // the machine was busy: it is a calibration of the clients, and no behaviour of the system. What was too much for the machine
 // is recorded again in halves. before is what was recorded instead of it, and again how often that was begun anew.
-func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up func(), before []Attempt, again int) {
-	r.record(ctx, s, n, up, before)
+func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, w ways, before []Attempt, again int) {
+	r.record(ctx, s, w, before)
 	var halves []Scenario
 	if ctx.Err() == nil && again < recordedAgain && s.calibrates(r.cfg.How.Fault) {
 		attempt, busy, err := r.provedNothing(s, again+1)
 		if err == nil && busy {
 			before = append(before, attempt)
 			halves, err = r.halve(s)
-			r.say(s.Name, fmt.Sprintf("it proved nothing, on a busy machine (%s): it is recorded again%s", attempt.Busy, inParts(len(halves))), n, 0, 0)
+			r.say(s.Name, fmt.Sprintf("it proved nothing, on a busy machine (%s): it is recorded again%s", attempt.Busy, inParts(len(halves))), w.nth, 0, 0)
 		}
 		if err != nil {
 			r.fault(fmt.Errorf("scenario %s: %w", s.Name, err))
@@ -369,7 +369,7 @@ func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, n int, up 
 		if ctx.Err() != nil {
 			break
 		}
-		r.recordUntilProven(ctx, half, n, up, before, again+1)
+		r.recordUntilProven(ctx, half, w, before, again+1)
 		before = nil // it stands with the first
 	}
 	r.mu.Lock()
@@ -420,9 +420,32 @@ func (r *Recorder) provedNothing(s Scenario, nth int) (a Attempt, again bool, er
 	return a, err == nil, errors.Join(err, r.cfg.Cache.drop(s))
 }
 
-// record records one scenario and leaves its Meta beside its history. It calls
-// up when the topology stands and the load is steady.
-func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func(), before []Attempt) {
+// ways are how a recording and those beside it hear of each other.
+type ways struct {
+	nth int
+	// clear is closed when the load may begin; nil: at once.
+	clear <-chan struct{}
+	// up is called when the topology stands and the load is steady, and tail when the disruption is over.
+	up, tail func()
+	// begin is called where the load has waited: what the machine did before was for others.
+	begin func()
+}
+
+// await waits until the load may begin.
+func (w ways) await(ctx context.Context) error {
+	if w.clear == nil {
+		return nil
+	}
+	select {
+	case <-w.clear:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// record records one scenario and leaves its Meta beside its history.
+func (r *Recorder) record(ctx context.Context, s Scenario, w ways, before []Attempt) {
 	meta := Meta{Format: Format, Scenario: s, From: time.Now().UTC()}
 	r.mu.Lock()
 	r.begun[s.Name] = time.Now()
@@ -434,7 +457,7 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func(), bef
 	path := filepath.Join(dir, scenarioFile)
 	kept, err := r.cfg.Cache.take(s, dir, r.run.Report.Environment)
 	if kept {
-		r.say(s.Name, "recorded before, under the same components, behaviours and suite", n, 0, 0)
+		r.say(s.Name, "recorded before, under the same components, behaviours and suite", w.nth, 0, 0)
 		return
 	}
 	if err == nil {
@@ -444,7 +467,11 @@ func (r *Recorder) record(ctx context.Context, s Scenario, n int, up func(), bef
 		err = writeJSON(path, meta)
 	}
 	if err == nil {
-		err = r.recordIn(ctx, dir, &meta, n, up)
+		w.begin = func() {
+			meta.From, waited = time.Now().UTC(), waitedTime()
+			meta.BusyFrom, _, _ = cpuTime()
+		}
+		err = r.recordIn(ctx, dir, &meta, w)
 	}
 	meta.To = time.Now().UTC()
 	meta.BusyTo, _, _ = cpuTime()
@@ -494,7 +521,7 @@ func (r *Recorder) fault(err error) {
 
 // recordIn is the recording itself: up, load, steady, baseline, disruption,
 // tail, stop.
-func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, up func()) (err error) {
+func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways) (err error) {
 	s := meta.Scenario
 	rec, err := timeline.NewRecorder(dir, timeline.Monotonic())
 	if err != nil {
@@ -512,7 +539,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	}
 	say := func(step string) {
 		samples, failed := sink.Counts()
-		r.say(s.Name, step, n, samples, failed)
+		r.say(s.Name, step, w.nth, samples, failed)
 	}
 
 	say("bringing the pods up")
@@ -528,6 +555,12 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	}
 	if err != nil {
 		return fmt.Errorf("bringing the topology up: %w", err)
+	}
+	if err := w.await(ctx); err != nil {
+		return err
+	}
+	if w.clear != nil {
+		w.begin()
 	}
 	streams, nodes, err := ground.Start(ctx)
 	if err != nil {
@@ -552,7 +585,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	r.mu.Lock()
 	r.stood = true
 	r.mu.Unlock()
-	up()
+	w.up()
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkSteady}})
 	say("steady; recording the baseline")
 	from := time.Now()
@@ -566,6 +599,7 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, n int, 
 	if err := ground.Disrupt(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
+	w.tail()
 	say("recording the tail")
 	if err := disrupt.Pause(ctx, s.tail(r.cfg.Report.Settings.P.D())); err != nil {
 		return err

@@ -119,7 +119,12 @@ func (g *group) record(ctx []context.Context) {
 				defer a.ended(x)
 				up := sync.OnceFunc(func() { a.stands(x) })
 				defer up()
-				r.recordUntilProven(ctx[x.of], x.Scenario, x.nth, up, nil, 0)
+				w := ways{nth: x.nth, clear: x.clear, up: up, tail: func() {
+					if !x.calibrates(first.cfg.How.Fault) { // which may have to be recorded again
+						a.tail(x)
+					}
+				}}
+				r.recordUntilProven(ctx[x.of], x.Scenario, w, nil, 0)
 				over(x)
 			})
 			continue

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -381,6 +382,9 @@ func (g *ground) lost(name string, err error) {
 // Start begins the scenario's traffic.
 func (g *ground) Start(ctx context.Context) (names []flow.Stream, nodes []string, err error) {
 	defer func() { err = g.because(err) }()
+	if err := g.stage.removals.begun(ctx); err != nil {
+		return nil, nil, err
+	}
 	var inside, outside, unmeshed []load.Stream
 	for _, p := range g.scenario.Traffic {
 		some, err := g.streams(p)
@@ -493,7 +497,13 @@ func (g *ground) Signal(ctx context.Context, node, podUID, container, signal str
 // Stop ends the load and waits for what is in flight, and for the histories.
 func (g *ground) Stop(ctx context.Context) (err error) {
 	defer func() { err = g.because(err) }()
-	if err := errors.Join(g.probe.StopPressure(ctx, ""), g.probe.Stop(ctx), g.outside.Stop(ctx), g.scout.Stop(ctx), g.endCalls(ctx)); err != nil {
+	var ends errgroup.Group // each waits for what is in flight of its own
+	ends.Go(func() error { return g.probe.StopPressure(ctx, "") })
+	ends.Go(func() error { return g.probe.Stop(ctx) })
+	ends.Go(func() error { return g.outside.Stop(ctx) })
+	ends.Go(func() error { return g.scout.Stop(ctx) })
+	ends.Go(func() error { return g.endCalls(ctx) })
+	if err := ends.Wait(); err != nil {
 		return err
 	}
 	if err := errors.Join(g.probe.WaitIdle(ctx), g.scout.WaitIdle(ctx)); err != nil {

@@ -4,18 +4,20 @@ package cluster
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// removals are those of the scenarios' namespaces, which run beside the next recording. What is recorded again
+// removals are those of the scenarios' namespaces, which run beside the bringing up of the next recording. What is recorded again
 // has the same namespace, and waits for its removal to be under way. The zero value has none.
 type removals struct {
 	all errgroup.Group
 
 	mu   sync.Mutex
-	done map[string]chan struct{} // closed when the removal has been asked for, by the namespace
+	done map[string]chan struct{} // closed when the pods are gone and the removal has been asked for, by the namespace
 }
 
 // begin has a namespace be removed.
@@ -47,6 +49,20 @@ func (r *removals) of(ctx context.Context, namespace string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// begun waits for each removal that was begun by now: the end of some twenty pods takes a busy second, which whoever begins in it
+// would feel.
+func (r *removals) begun(ctx context.Context) error {
+	r.mu.Lock()
+	all := slices.Collect(maps.Keys(r.done))
+	r.mu.Unlock()
+	for _, namespace := range all {
+		if err := r.of(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wait waits for all, and returns the first error.

@@ -41,6 +41,12 @@ func TestRemovals(t *testing.T) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, err, time.Since(begun), c.err, c.took)
 			}
 		}
+		if err := r.begun(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("those begun, for a millisecond: %v", err)
+		}
+		if err := r.begun(t.Context()); err != nil || time.Since(begun) != 2*time.Second {
+			t.Errorf("those begun: %v after %v", err, time.Since(begun))
+		}
 		if err := r.wait(); !errors.Is(err, broken) || time.Since(begun) != 2*time.Second {
 			t.Errorf("all: %v after %v", err, time.Since(begun))
 		}
