@@ -61,8 +61,9 @@ type Sink struct {
 	streams map[flow.Stream]*streamState
 	samples int
 	failed  int
-	wanted  map[string]bool // answered request IDs whose ledger entry is due
-	heard   time.Time       // when a backend last told how much closed-loop load it served
+	told    map[string]tells // of each request ID
+	wanted  int              // how many of these are told by one side, and due from the other
+	heard   time.Time        // when a backend last told how much closed-loop load it served
 }
 
 type streamState struct {
@@ -76,7 +77,7 @@ type streamState struct {
 }
 
 func newSink(rec *timeline.Recorder, fault spec.Fault) *Sink {
-	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[flow.Stream]*streamState{}, wanted: map[string]bool{}}
+	return &Sink{rec: rec, deaf: fault == DeafClients, streams: map[flow.Stream]*streamState{}, told: map[string]tells{}}
 }
 
 // Emit records what an agent or an observer saw. offset is what its clock
@@ -97,7 +98,7 @@ func (k *Sink) Emit(r timeline.Record, offset time.Duration) {
 	case r.Sample != nil:
 		k.watch(r.Sample)
 	case r.Entry != nil && r.Entry.Step == timeline.Done && r.Entry.Whole:
-		k.settle(r.Entry.ID)
+		k.settle(r.Entry.ID, tellsDone)
 	}
 }
 
@@ -110,6 +111,12 @@ func (k *Sink) Event(e timeline.Event) {
 
 func (k *Sink) watch(s *timeline.Sample) {
 	k.samples++
+	who := tellsAsked
+	// Behind a proxy it may be unknown whose answer it was.
+	if !s.Failed() && (s.Server != "" || s.Via != "") {
+		who = tellsAnswered
+	}
+	k.settle(s.ID, who)
 	st := k.streams[s.Stream]
 	if st == nil {
 		st = &streamState{since: time.Now()}
@@ -131,20 +138,38 @@ func (k *Sink) watch(s *timeline.Sample) {
 	}
 	st.clean++
 	st.served = true
-	// Behind a proxy it may be unknown whose answer it was.
-	if s.Server != "" || s.Via != "" {
-		k.settle(s.ID)
+}
+
+// tells are who has told of a request ID.
+type tells uint8
+
+const (
+	tellsAnswered tells = 1 << iota // its client, that it has a backend's answer: the ledger entry is due
+	tellsAsked                      // its client, that it has none: a ledger entry may be there, and may not
+	tellsDone                       // its backend, that all of it was done: the client is due
+)
+
+// due says whether the other side has still to tell of it.
+func (t tells) due() bool {
+	switch t {
+	case tellsAnswered, tellsDone:
+		return true
+	default:
+		return false
 	}
 }
 
-// settle pairs an answered request with the end of its ledger entry: the
-// first of the two leaves its ID, the second takes it away.
-func (k *Sink) settle(id string) {
-	if k.wanted[id] {
-		delete(k.wanted, id)
-		return
+// settle notes who tells of a request ID.
+func (k *Sink) settle(id string, who tells) {
+	was := k.told[id]
+	now := was | who
+	k.told[id] = now
+	switch {
+	case now.due() && !was.due():
+		k.wanted++
+	case was.due() && !now.due():
+		k.wanted--
 	}
-	k.wanted[id] = true
 }
 
 // Err is the first error of the recorder.
@@ -270,11 +295,11 @@ func (k *Sink) awaitServed(ctx context.Context, budget time.Duration) error {
 }
 
 // awaitLedger waits until each answered request has its ledger entry, and
-// each whole entry its client.
+// each whole entry its client, whatever became of its answer.
 func (k *Sink) awaitLedger(ctx context.Context, budget time.Duration) error {
 	return disrupt.Await(ctx, budget, "the ledger's tail", func(context.Context) (bool, string, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return len(k.wanted) == 0, fmt.Sprintf("%d request IDs are told by one side only", len(k.wanted)), nil
+		return k.wanted == 0, fmt.Sprintf("%d request IDs are told by one side only", k.wanted), nil
 	})
 }

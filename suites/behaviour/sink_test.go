@@ -275,3 +275,44 @@ func TestABrokenClaimFails(t *testing.T) {
 		t.Errorf("what does not: %v %s %+v", got.Verdict, got.Reason, got.Findings)
 	}
 }
+
+// Each request that both sides may tell of is waited for until they have; what a client lost is told too.
+func TestSettle(t *testing.T) {
+	ok := timeline.Record{Sample: &timeline.Sample{ID: "a", Outcome: timeline.OK, Server: "pod"}}
+	unknown := timeline.Record{Sample: &timeline.Sample{ID: "a", Outcome: timeline.OK}} // whose answer it was
+	lost := timeline.Record{Sample: &timeline.Sample{ID: "a", Outcome: timeline.Reset}}
+	done := timeline.Record{Entry: &timeline.Entry{ID: "a", Step: timeline.Done, Whole: true}}
+	cut := timeline.Record{Entry: &timeline.Entry{ID: "a", Step: timeline.Done}}
+	begun := timeline.Record{Entry: &timeline.Entry{ID: "a", Step: timeline.Begin}}
+	for _, tc := range []struct {
+		name string
+		told []timeline.Record
+		due  int
+	}{
+		{"an answer alone", []timeline.Record{begun, ok}, 1},
+		{"a backend alone", []timeline.Record{begun, done}, 1},
+		{"both", []timeline.Record{ok, done}, 0},
+		{"both, the other way round", []timeline.Record{done, ok}, 0},
+		{"the answer was lost", []timeline.Record{done, lost}, 0},
+		{"the answer was lost, and the ledger is late", []timeline.Record{lost, done}, 0},
+		{"it was cut", []timeline.Record{cut, lost}, 0},
+		{"it was done twice", []timeline.Record{done, done, ok}, 0},
+		{"nobody says whose answer it was", []timeline.Record{unknown}, 0},
+		{"nobody says whose answer it was, and it was done", []timeline.Record{unknown, done}, 0},
+	} {
+		rec, err := timeline.NewRecorder(t.TempDir(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newSink(rec, "")
+		for _, r := range tc.told {
+			k.Emit(r, 0)
+		}
+		if k.wanted != tc.due {
+			t.Errorf("%s: %d are due from the other side, want %d", tc.name, k.wanted, tc.due)
+		}
+		if err := rec.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
