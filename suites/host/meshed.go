@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -592,7 +593,11 @@ func (m *meshed) done(ctx context.Context, do func(context.Context) error) error
 
 // Stop ends the load and waits for what is in flight, and for the clients' history.
 func (m *meshed) Stop(ctx context.Context) error {
-	if err := errors.Join(m.probe.StopPressure(ctx, ""), m.probe.Stop(ctx), m.endCalls(ctx)); err != nil {
+	var ends errgroup.Group // each waits for what is in flight of its own
+	ends.Go(func() error { return m.probe.StopPressure(ctx, "") })
+	ends.Go(func() error { return m.probe.Stop(ctx) })
+	ends.Go(func() error { return m.endCalls(ctx) })
+	if err := ends.Wait(); err != nil {
 		return err
 	}
 	if err := m.probe.WaitIdle(ctx); err != nil {
