@@ -266,11 +266,12 @@ func CutIsVisible() Check {
 	enoughFloor := Floor{Name: what, N: 3, Reason: "few streams are long enough, and each is cut once"}
 	return Check{
 		Name:     what,
-		Expected: "each ends by RST, and not by a FIN",
+		Expected: fmt.Sprintf("each ends by RST, and not by a FIN, to its client; and to its backend, where the instance stands between them, within %s", cutHeardWithin),
 		Floors:   []Floor{enoughFloor},
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, hidden, spared := 0, 0, 0
+			backends := heardCuts(c)
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
@@ -283,14 +284,19 @@ func CutIsVisible() Check {
 					if !over || !talks(s) || !stillRan(c, t, s) || s.First == 0 || halfClosed(s) {
 						continue
 					}
-					if sparedAt(c, t, k.left(end.At)) {
+					at := k.left(end.At)
+					if sparedAt(c, t, at) {
 						spared++
 						continue
 					}
 					cut++
+					before := g.failures()
 					if end.Kind == timeline.FrameFIN {
+						g.against(t, at, s.ID, "connection %d ended by FIN in the middle of its stream: %s%s", k.number(), describe(s), returned(s))
+					}
+					backends.judge(&g, c, t, s, at)
+					if g.failures() > before {
 						hidden++
-						g.against(t, k.left(end.At), s.ID, "connection %d ended by FIN in the middle of its stream: %s%s", k.number(), describe(s), returned(s))
 					}
 				}
 			}
@@ -299,10 +305,54 @@ func CutIsVisible() Check {
 				return f
 			}
 			g.count(enoughFloor, cut)
-			return g.conclude(
-				fmt.Sprintf("all %d opaque streams that still ran when the instance cut them were reset", cut),
-				fmt.Sprintf("%d of %s ended by FIN, as if whole", hidden, plural(cut, "stream that was cut was", "streams that were cut were")))
+			passed := fmt.Sprintf("all %d opaque streams that still ran when the instance cut them were reset", cut)
+			if backends.heard > 0 {
+				passed += fmt.Sprintf(", and to their backends too (%d)", backends.heard)
+			}
+			return g.conclude(passed,
+				fmt.Sprintf("%d of %s ended by FIN, as if whole, or not at all, at one side", hidden, plural(cut, "stream that was cut was", "streams that were cut were")))
 		},
+	}
+}
+
+// cutHeardWithin is how long after its client the backend of a stream that is cut may hear of it.
+const cutHeardWithin = time.Second
+
+// backendsEnds is what the backends of a recording wrote down of the ends of talks.
+type backendsEnds struct {
+	begun, done map[string]timeline.Entry // by the request's ID
+	heard       int                       // cuts of which a backend read an RST
+}
+
+// heardCuts is what there is to know of the backends' side of talks.
+func heardCuts(c Case) *backendsEnds {
+	b := &backendsEnds{begun: map[string]timeline.Entry{}, done: map[string]timeline.Entry{}}
+	for _, e := range c.Timeline.Ledger {
+		if e.Step == timeline.Done {
+			b.done[e.ID] = e
+		} else {
+			b.begun[e.ID] = e
+		}
+	}
+	return b
+}
+
+// judge judges the backend's side of a stream that an instance cut, whose client heard of that at an instant. Where the instance is
+// itself the backend there is none; and of one that ends as well nobody knows whose cut it read.
+func (b *backendsEnds) judge(g *gather, c Case, t Ending, s timeline.Sample, at time.Duration) {
+	begun, is := b.begun[s.ID]
+	if !is || slices.ContainsFunc(c.Endings, func(e Ending) bool { return e.UID == begun.Pod }) {
+		return
+	}
+	done, over := b.done[s.ID]
+	within := at + cutHeardWithin
+	switch {
+	case !over && within < c.Tail:
+		g.late(c, within, t.Name, s.ID, "%s: the backend of a stream that was cut had heard nothing of it %s later", relative(at, t), cutHeardWithin)
+	case done.Ended == timeline.EndedByFIN:
+		g.against(t, at, s.ID, "the backend of a stream that was cut read a FIN behind %d bytes of %d, as if that were all", done.Bytes, s.Want)
+	case done.Ended == timeline.EndedByRST:
+		b.heard++
 	}
 }
 

@@ -299,7 +299,29 @@ func TestCutIsVisible(t *testing.T) {
 			s.dial(flow).ask(9*sec+i, cut(timeline.Truncated, wireK), func(x *timeline.Sample) { x.Sent = 0 }).hear(wireK, timeline.FrameFIN)
 		})
 	}
+	// backends is what the ledger of a backend says of them, where the instance stands before it: begun, and over so much behind the cut;
+	// 0: never.
+	backends := func(pod, ended string, after time.Duration) func(*scene) {
+		return func(s *scene) {
+			good(s)
+			for _, x := range s.tl.Samples {
+				if x.Stream.Flow().Op != "talk" || x.Outcome != timeline.Reset {
+					continue
+				}
+				s.tl.Ledger = append(s.tl.Ledger, timeline.Entry{At: x.Dial, ID: x.ID, Step: timeline.Begin, Pod: pod})
+				if after > 0 {
+					s.tl.Ledger = append(s.tl.Ledger, timeline.Entry{At: x.End + after, ID: x.ID, Step: timeline.Done, Pod: pod, Bytes: 10, Ended: ended})
+				}
+			}
+		}
+	}
+	const soon = time.Millisecond
 	judgeWire(t, []wireCase{
+		{"RST, to backends too", CutIsVisible(), backends("backend", timeline.EndedByRST, soon), spec.Pass},
+		{"FIN to backends", CutIsVisible(), backends("backend", timeline.EndedByFIN, soon), spec.Fail},
+		{"nothing to backends", CutIsVisible(), backends("backend", "", 0), spec.Fail},
+		{"by those that ended it themselves, or told no end when this was recorded", CutIsVisible(), backends("backend", "", soon), spec.Pass},
+		{"FIN to itself", CutIsVisible(), backends(uid, timeline.EndedByFIN, soon), spec.Pass},
 		{"RST", CutIsVisible(), good, spec.Pass},
 		{"FIN", CutIsVisible(), func(s *scene) { good(s); long(s, 1, timeline.Truncated, timeline.FrameFIN) }, spec.Fail},
 		{"FIN, then RST", CutIsVisible(), func(s *scene) { long(s, 4, timeline.Truncated, timeline.FrameFIN, timeline.FrameRST) }, spec.Fail},

@@ -607,7 +607,7 @@ type Entry struct {
 	Bytes  int64  `json:"bytes,omitempty"`
 	// Whole: at Done, the backend wrote or read everything without an error.
 	Whole bool `json:"whole,omitempty"`
-	// Ended: at Done, how the backend's connection ended under an upload that was not whole by then
+	// Ended: at Done, how the backend's connection ended under an upload or a talk that was not whole by then
 	// (EndedByRST, EndedByFIN); "": it did not, or the backend ended it itself.
 	Ended string `json:"ended,omitempty"`
 }

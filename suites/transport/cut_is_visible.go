@@ -36,7 +36,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 
 	Why:    "A bare FIN in the middle of a stream makes half a download look whole, and nobody will ever fetch the rest.",
 	Causes: "At the deadline, or at its exit, the process closes its sockets, or leaves that to its kernel: a close sends a FIN.",
-	Fix:    "Cut what is left by a reset (SO_LINGER with a time of 0) before the process goes.",
+	Fix:    "Cut what is left by a reset (SO_LINGER with a time of 0), on both sides of a proxy, before the process goes.",
 
 	Topology: behaviour.GatedShort, AppsToo: true,
 	Disrupt: behaviour.EndBoth,
@@ -45,6 +45,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: 12 * time.Second}, Rate: 2},
 	},
 	Checks:     []assertions.Check{assertions.CutIsVisible()},
-	BrokenBy:   []spec.Fault{gateway.FINAtDeadline, datapath.CutsEndClean},
+	BrokenBy:   []spec.Fault{gateway.FINAtDeadline, gateway.FINToBackends, datapath.CutsEndClean},
 	Resolution: 60 * time.Millisecond,
 })
