@@ -77,7 +77,7 @@ deviation of the system's file; 2 bad input, or an environment in which the suit
 can't run; 3 nothing of that kind failed, but something could not be shown.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -105,6 +105,19 @@ can't run; 3 nothing of that kind failed, but something could not be shown.`,
 		newVersion(),
 	)
 	return root
+}
+
+// subcommand refuses what is none of a command's own, and says which it may have been.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("%w: is it %s?", err, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
 }
 
 // one asks for one argument, in words.

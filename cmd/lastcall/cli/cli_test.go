@@ -126,6 +126,20 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// A command that is none is told which it may have been.
+func TestSubcommand(t *testing.T) {
+	for args, want := range map[string]string{
+		"rnu":           `unknown command "rnu" for "lastcall": is it run?`,
+		"everything":    "unknown command \"everything\" for \"lastcall\": see `lastcall --help`",
+		"system chek":   `unknown command "chek" for "lastcall system": is it check?`,
+		"report rejuge": `unknown command "rejuge" for "lastcall report": is it rejudge?`,
+	} {
+		if got := lastcall(t, spec.Pass, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, want %q in\n%s", args, got.code, want, got.stderr)
+		}
+	}
+}
+
 func TestRunSelects(t *testing.T) {
 	got := lastcall(t, spec.Pass, "run")
 	if got.request == nil || len(got.request.Selected) != len(behaviour.Catalogue()) {

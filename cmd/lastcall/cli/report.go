@@ -25,7 +25,7 @@ func newReport(rejudge func(dir string) (*v1alpha1.ConformanceReport, error)) *c
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Print a run's report, compare reports or add them up, write a statement, or judge recordings again",
-		Args:  cobra.NoArgs,
+		Args:  subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(

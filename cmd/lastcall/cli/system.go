@@ -33,7 +33,7 @@ can do, and how its own documentation ends it. With it the suite runs on that
 system: as processes of this machine, lastcall run --stage host --system FILE; and
 as pods, where it has a cluster part, lastcall run --stage kind --system FILE
 (lastcall system image makes the image that needs no registry).`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSystemInit(), newSystemCheck(), newSystemImage(), newSystemSchema())
