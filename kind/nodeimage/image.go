@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-const imageRevision = "image/4"
+const imageRevision = "image/5"
 
 // ShutdownGrace is how long a node of this image can hold its shutdown up for its
 // pods: what the kubelet's shutdownGracePeriod may be.
@@ -85,7 +85,9 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
 		t.file("usr/local/bin/"+name, 0o755, filepath.Join(in[stepContainerd], name))
 	}
-	t.tree("opt/cni/bin", in[stepPlugins], func(string) int64 { return 0o755 })
+	for _, step := range []string{stepPlugins, stepUnique} {
+		t.tree("opt/cni/bin", in[step], func(string) int64 { return 0o755 })
+	}
 	for _, store := range storeDirs {
 		t.tree("var/lib/containerd/"+store, filepath.Join(in[stepPreload], store), func(string) int64 { return 0o644 })
 	}
@@ -104,8 +106,9 @@ func nodeRoot(ctx context.Context, t *tarball, v Versions, baseSpec string, in m
 // sysctl for all links made after start, which are the pods'. A pod that reaches itself
 // through a Service would be sent redirects; the kernel counts them in the same bucket as
 // its answers for unreachable addresses, so that dials to the dead would run into their
-// timeout instead of being told.
-const sysctl = "net.ipv4.conf.all.send_redirects=0\nnet.ipv4.conf.default.send_redirects=0\n"
+// timeout instead of being told. The node's end of a pod's link has its address at once, as the pod has (unique); "-" is for
+// kernels without IPv6.
+const sysctl = "net.ipv4.conf.all.send_redirects=0\nnet.ipv4.conf.default.send_redirects=0\n-net.ipv6.conf.default.accept_dad=0\n"
 
 // logind gives the kubelet its time from the start. Else the kubelet writes such a
 // file itself, has logind read it, and asks for the outcome at once: before 1.36 it

@@ -20,7 +20,7 @@ import (
 // change the image.
 //
 //go:embed podnet/conflist.go podnet/main.go podnet/routes.go podnet/services.go
-//go:embed pause/main.go _coredns/main.go
+//go:embed pause/main.go unique/main.go _coredns/main.go
 //go:embed manifests/default-cni.yaml manifests/default-storage.yaml kubeproxy/kube-proxy.sh
 var embedded embed.FS
 
@@ -35,6 +35,12 @@ var podnetModules = []module.Version{
 	{Path: "golang.org/x/sys", Version: "v0.49.0"},
 }
 
+// uniqueModules are what unique is built with.
+var uniqueModules = []module.Version{
+	{Path: "github.com/containernetworking/cni", Version: "v1.3.0"},
+	{Path: "golang.org/x/sys", Version: "v0.49.0"},
+}
+
 // Names of steps, for those that are needed by others.
 const (
 	stepKubernetes = "kubernetes"
@@ -43,6 +49,7 @@ const (
 	stepContainerd = "containerd"
 	stepPlugins    = "cni-plugins"
 	stepPodnet     = "podnet"
+	stepUnique     = "unique"
 	stepPause      = "pause"
 	stepBase       = "kind-base"
 	stepRoot       = "root"
@@ -92,6 +99,9 @@ func plan(v Versions, arch string) []step {
 			packages: map[string]string{".": "podnet"}, sources: sub("podnet"),
 		}, "podnet"},
 		{program{
+			name: stepUnique, require: uniqueModules, packages: map[string]string{".": "unique"}, sources: sub("unique"),
+		}, "unique"},
+		{program{
 			name: stepPause, packages: map[string]string{".": "pause"}, sources: sub("pause"),
 		}, "pause " + v.Pause},
 	}
@@ -135,7 +145,7 @@ func plan(v Versions, arch string) []step {
 		step{
 			name: stepImage, title: "node image",
 			inputs: []string{imageRevision, v.Kubernetes, v.Pause, logind(), digest(sub("manifests"))},
-			needs:  []string{stepKubernetes, stepContainerd, stepPlugins, stepBase, stepRoot, stepPreload},
+			needs:  []string{stepKubernetes, stepContainerd, stepPlugins, stepUnique, stepBase, stepRoot, stepPreload},
 		},
 	)
 }

@@ -49,6 +49,12 @@ type ipamPool struct {
 	Subnet string `json:"subnet"`
 }
 
+// unique takes the addresses of a pod's links for unique, so that nothing waits for the link to say so. It is before what makes
+// these links.
+type unique struct {
+	Type string `json:"type"`
+}
+
 type portmap struct {
 	Type         string          `json:"type"`
 	Capabilities map[string]bool `json:"capabilities"`
@@ -63,10 +69,12 @@ func render(cidrs []netip.Prefix, mtu int) ([]byte, error) {
 		// remember their addresses either.
 		DataDir: "/run/cni-ipam-state",
 	}
+	var plugins []any
 	for _, cidr := range cidrs {
 		everything := "0.0.0.0/0"
 		if cidr.Addr().Is6() {
 			everything = "::/0"
+			plugins = []any{unique{Type: "unique"}}
 		}
 		ipam.Routes = append(ipam.Routes, ipamRoute{Dst: everything})
 		ipam.Ranges = append(ipam.Ranges, []ipamPool{{Subnet: cidr.String()}})
@@ -74,12 +82,12 @@ func render(cidrs []netip.Prefix, mtu int) ([]byte, error) {
 	out, err := json.MarshalIndent(conflist{
 		CNIVersion: "1.1.0",
 		Name:       "podnet",
-		Plugins: []any{
+		Plugins: append(plugins,
 			// No masquerading: a pod talks to its cluster and its nodes under its own address
 			// and to nobody else.
 			ptp{Type: "ptp", MTU: mtu, IPAM: ipam},
 			portmap{Type: "portmap", Capabilities: map[string]bool{"portMappings": true}},
-		},
+		),
 	}, "", "  ")
 	if err != nil {
 		return nil, err
