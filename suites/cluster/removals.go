@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -51,15 +52,20 @@ func (r *removals) of(ctx context.Context, namespace string) error {
 	}
 }
 
-// begun waits for each removal that was begun by now: the end of some twenty pods takes a busy second, which whoever begins in it
-// would feel.
+// feltFor is how long a removal is felt at most: the end of some twenty pods takes a busy second or two. One that takes longer waits,
+// for whoever was stopped or killed to be let go.
+const feltFor = 5 * time.Second
+
+// begun waits until what was begun by now is felt no more by whoever begins.
 func (r *removals) begun(ctx context.Context) error {
 	r.mu.Lock()
 	all := slices.Collect(maps.Keys(r.done))
 	r.mu.Unlock()
+	felt, cancel := context.WithTimeout(ctx, feltFor)
+	defer cancel()
 	for _, namespace := range all {
-		if err := r.of(ctx, namespace); err != nil {
-			return err
+		if r.of(felt, namespace) != nil {
+			return context.Cause(ctx) // nil where it only takes long
 		}
 	}
 	return nil

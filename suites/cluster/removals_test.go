@@ -47,7 +47,11 @@ func TestRemovals(t *testing.T) {
 		if err := r.begun(t.Context()); err != nil || time.Since(begun) != 2*time.Second {
 			t.Errorf("those begun: %v after %v", err, time.Since(begun))
 		}
-		if err := r.wait(); !errors.Is(err, broken) || time.Since(begun) != 2*time.Second {
+		r.begin("slow", func() error { <-time.After(time.Minute); return nil })
+		if err := r.begun(t.Context()); err != nil || time.Since(begun) != 2*time.Second+feltFor {
+			t.Errorf("one that takes long: %v after %v", err, time.Since(begun))
+		}
+		if err := r.wait(); !errors.Is(err, broken) || time.Since(begun) != 2*time.Second+time.Minute {
 			t.Errorf("all: %v after %v", err, time.Since(begun))
 		}
 	})
