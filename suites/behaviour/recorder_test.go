@@ -119,12 +119,13 @@ func (g *fakeGround) generate(name flow.Stream, rate float64) {
 	defer tick.Stop()
 	var late []timeline.Record
 	for n := 1; ; n++ {
+		dies := g.diesNow() // and begins after that
 		at := timeline.Monotonic()
 		s := timeline.Sample{
 			Stream: name, ID: fmt.Sprintf("%s#%d", name, n), Conn: uint64(n), Nth: 1, Due: at, Start: at, Dial: at, Sent: at, First: at, End: at,
 			Outcome: timeline.OK, Phase: timeline.PhaseDone, Status: 200, Server: "uid-b", Saturated: g.late && n%10 == 0,
 		}
-		if n <= fakeUnclean || g.breaks["gate"] != nil || g.diesNow() {
+		if n <= fakeUnclean || g.breaks["gate"] != nil || dies {
 			s.Outcome, s.Phase, s.Status, s.First, s.Server = timeline.Reset, timeline.PhaseFirstByte, 0, 0, ""
 		}
 		g.sink.Emit(timeline.Record{Sample: &s}, 0)
