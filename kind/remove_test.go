@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
+
 	"github.com/lastcall-dev/lastcall/kind/cgroup"
 	"github.com/lastcall-dev/lastcall/kind/docker"
 	"github.com/lastcall-dev/lastcall/kind/egress"
@@ -161,9 +163,8 @@ func stuck(t *testing.T) (c container, pid int, state string) {
 		_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0)
 		<-ended
 		for _, d := range []string{dir, filepath.Dir(dir), root} {
-			if err := os.Remove(d); err != nil {
-				t.Error(err)
-			}
+			// To the kernel a group has those in it for a moment that were removed just before.
+			gomega.NewWithT(t).Eventually(func() error { return os.Remove(d) }).WithTimeout(5 * time.Second).Should(gomega.Succeed())
 		}
 	})
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
