@@ -195,12 +195,7 @@ func PassesServersEnd() Check {
 		Floors:   []Floor{enough},
 		Judge: func(c Case) spec.Finding {
 			var g gather
-			ended := map[string]timeline.Entry{}
-			for _, e := range c.Timeline.Ledger {
-				if e.Step == timeline.Done {
-					ended[e.ID] = e
-				}
-			}
+			ended := c.Timeline.EntriesOf(timeline.Done)
 			total, lost := 0, 0
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
@@ -271,7 +266,7 @@ func CutIsVisible() Check {
 		Judge: func(c Case) spec.Finding {
 			var g gather
 			cut, hidden, spared := 0, 0, 0
-			backends := heardCuts(c)
+			backends := backendsEnds{begun: c.Timeline.EntriesOf(timeline.Begin), done: c.Timeline.EntriesOf(timeline.Done)}
 			for _, t := range c.Terminations {
 				g.shutBetween(c, t)
 				if !t.Exit.Known() {
@@ -322,19 +317,6 @@ const cutHeardWithin = time.Second
 type backendsEnds struct {
 	begun, done map[string]timeline.Entry // by the request's ID
 	heard       int                       // cuts of which a backend read an RST
-}
-
-// heardCuts is what there is to know of the backends' side of talks.
-func heardCuts(c Case) *backendsEnds {
-	b := &backendsEnds{begun: map[string]timeline.Entry{}, done: map[string]timeline.Entry{}}
-	for _, e := range c.Timeline.Ledger {
-		if e.Step == timeline.Done {
-			b.done[e.ID] = e
-		} else {
-			b.begun[e.ID] = e
-		}
-	}
-	return b
 }
 
 // judge judges the backend's side of a stream that an instance cut, whose client heard of that at an instant. Where the instance is

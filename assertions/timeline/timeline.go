@@ -692,3 +692,14 @@ func (t *Timeline) EventsOf(kind EventKind, subject string) []Event {
 	}
 	return out
 }
+
+// EntriesOf returns what backends say of a step of requests, by their IDs: the last word, where one is told of again.
+func (t *Timeline) EntriesOf(step Step) map[string]Entry {
+	out := map[string]Entry{}
+	for _, e := range t.Ledger {
+		if e.Step == step {
+			out[e.ID] = e
+		}
+	}
+	return out
+}

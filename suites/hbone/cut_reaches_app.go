@@ -66,14 +66,7 @@ func CutUploads() assertions.Check {
 					by[f.On()] = f.Attrs["by"]
 				}
 			}
-			begun, done := map[string]timeline.Entry{}, map[string]timeline.Entry{}
-			for _, e := range c.Timeline.Ledger {
-				if e.Step == timeline.Done {
-					done[e.ID] = e
-				} else {
-					begun[e.ID] = e
-				}
-			}
+			begun, done := c.Timeline.EntriesOf(timeline.Begin), c.Timeline.EntriesOf(timeline.Done)
 			n := map[string]int{}
 			for _, s := range c.Timeline.Samples {
 				// One that failed somebody else ended before the client cut it.

@@ -106,7 +106,7 @@ func CutsWithCertificate() assertions.Check {
 			if ok {
 				all = tunnelsOf(c, behaviour.RunningOut.Flow)
 			}
-			done := doneIn(c)
+			done := c.Timeline.EntriesOf(timeline.Done)
 			tunnels, streams := 0, 0
 			ways := map[timeline.FrameKind]int{}
 			var slowest time.Duration
@@ -174,17 +174,6 @@ func goneAt(k tunnel.Tunnel) (time.Duration, bool) {
 		return k.Left(), true
 	}
 	return end, over
-}
-
-// doneIn is what apps said at the ends of requests, by these.
-func doneIn(c assertions.Case) map[string]timeline.Entry {
-	out := map[string]timeline.Entry{}
-	for _, e := range c.Timeline.Ledger {
-		if e.Step == timeline.Done {
-			out[e.ID] = e
-		}
-	}
-	return out
 }
 
 // renewedFrom is when a client began the first connection that was answered of those with another certificate: its server
