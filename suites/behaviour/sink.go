@@ -151,12 +151,7 @@ const (
 
 // due says whether the other side has still to tell of it.
 func (t tells) due() bool {
-	switch t {
-	case tellsAnswered, tellsDone:
-		return true
-	default:
-		return false
-	}
+	return t == tellsAnswered || t == tellsDone
 }
 
 // settle notes who tells of a request ID.

@@ -109,10 +109,10 @@ can't run; 3 nothing of that kind failed, but something could not be shown.`,
 
 // subcommand refuses what is none of a command's own, and says which it may have been.
 func subcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	err := cobra.NoArgs(cmd, args)
+	if err == nil {
 		return nil
 	}
-	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("%w: is it %s?", err, strings.Join(near, " or "))
