@@ -112,7 +112,7 @@ func TestCheckRefusesNoVersion(t *testing.T) {
 // A changed embedded file is another image.
 func TestDigest(t *testing.T) {
 	seen := map[string]string{}
-	for _, folder := range []string{"podnet", "pause", "manifests", "kubeproxy"} {
+	for _, folder := range []string{"podnet", "unique", "pause", "manifests", "kubeproxy"} {
 		d := digest(sub(folder))
 		if other, ok := seen[d]; ok {
 			t.Errorf("%s and %s have one digest", folder, other)

@@ -41,7 +41,8 @@ func add(args *skel.CmdArgs) error {
 	return types.PrintResult(&current.Result{CNIVersion: current.ImplementedSpecVersion}, conf.CNIVersion)
 }
 
-// accept takes addresses for unique in a network namespace. The thread that went there ends with its goroutine.
+// accept takes addresses for unique in a network namespace. The thread that went there ends with its goroutine: a plugin that is found in
+// a pod's own namespace behind its ADD has failed (skel).
 func accept(netns string) error {
 	done := make(chan error)
 	go func() {
