@@ -31,8 +31,8 @@ type admission struct {
 	controls int
 	// tails are the numbers of those that run and whose disruption is over.
 	tails map[int]bool
-	// early is one that goes up while others end; nil: none does.
-	early *admitted
+	// early are those that go up while others end, earlyMost at most.
+	early []admitted
 	told  bool // that they wait
 }
 
@@ -46,6 +46,9 @@ type admitted struct {
 	clear chan struct{}
 }
 
+// earlyMost is how many go up at once while others end. They have to stand when these have ended, and a third would have them wait.
+const earlyMost = 2
+
 func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
 	return &admission{
 		price: p, fault: fault, room: room, changed: make(chan struct{}, 1),
@@ -53,22 +56,19 @@ func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores fl
 	}
 }
 
-// next takes the first scenario out that may begin now; false where none may. On a cluster one may go up, without load, while
-// the last ones of those before it end: it takes a quarter of a recording, and most of that is waiting.
+// next takes the first scenario out that may begin now; false where none may. On a cluster some may go up, without load, while
+// the last ones of those before them end: it takes a quarter of a recording, and most of that is waiting.
 func (a *admission) next() (admitted, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.early != nil {
-		return admitted{}, false
+	i, early := -1, false
+	if len(a.early) == 0 {
+		i = next(a.waiting, a.fault, a.lanes.running, a.controls, func(s Scenario) bool {
+			return a.fits(s) && (a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed))
+		})
 	}
-	i := a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, a.controls, func(s Scenario) bool {
-		return a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed)
-	})
-	var clear chan struct{}
-	if i < 0 && !a.price.Measured && a.lanes.running > 0 && a.lanes.running == len(a.tails) {
-		// The one that would begin if they had ended.
-		i = a.price.next(a.waiting, a.fault, a.lanes.cores, 0, 0, func(Scenario) bool { return true })
-		clear = make(chan struct{})
+	if i < 0 && a.ending() {
+		i, early = a.nextEarly(), true
 	}
 	if i < 0 {
 		return admitted{}, false
@@ -76,7 +76,7 @@ func (a *admission) next() (admitted, bool) {
 	s, of := a.waiting[i], a.of[i]
 	a.waiting, a.of = slices.Delete(a.waiting, i, i+1), slices.Delete(a.of, i, i+1)
 	a.begun++
-	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s), clear: clear}
+	x := admitted{Scenario: s, nth: a.begun, of: of, takes: a.price.takes(s)}
 	switch {
 	case s.light(a.fault):
 		a.controls++
@@ -85,14 +85,45 @@ func (a *admission) next() (admitted, bool) {
 	}
 	a.lanes.begin(x.takes, time.Now())
 	a.told = false
-	if clear != nil {
-		a.early = &x
+	if early {
+		x.clear = make(chan struct{})
+		a.early = append(a.early, x)
 	}
 	return x, true
 }
 
-// tail is called when the disruption of one is over.
-func (a *admission) tail(x admitted) { a.change(func() { a.tails[x.nth] = true }) }
+// fits says whether there is what a scenario takes while it goes up beside those that run.
+func (a *admission) fits(s Scenario) bool { return a.price.takes(s).goesUp <= a.lanes.free+grain }
+
+// ending says whether the disruptions of all that have load are over, on a cluster.
+func (a *admission) ending() bool {
+	loaded := a.lanes.running - len(a.early)
+	return !a.price.Measured && loaded > 0 && loaded == len(a.tails) && len(a.early) < earlyMost
+}
+
+// nextEarly is the one that would begin beside those that go up early if the rest had ended. Nobody has load while they go up, and so
+// they take what they take when they stand.
+func (a *admission) nextEarly() int {
+	free, controls := a.lanes.cores, 0
+	for _, x := range a.early {
+		free -= x.takes.stands
+		if x.light(a.fault) {
+			controls++
+		}
+	}
+	return next(a.waiting, a.fault, len(a.early), controls, func(s Scenario) bool { return a.price.takes(s).stands <= free+grain })
+}
+
+// tail says of one whether its disruption is over. A control that is recorded again is under load again.
+func (a *admission) tail(x admitted, over bool) {
+	a.change(func() {
+		if over {
+			a.tails[x.nth] = true
+		} else {
+			delete(a.tails, x.nth)
+		}
+	})
+}
 
 // stands is called when the load of one that began runs.
 func (a *admission) stands(x admitted) { a.change(func() { a.lanes.up(x.takes) }) }
@@ -105,12 +136,11 @@ func (a *admission) ended(x admitted) {
 			a.controls--
 		}
 		delete(a.tails, x.nth)
-		switch {
-		case a.early == nil:
-		case a.early.nth == x.nth: // it was broken off
-			a.early = nil
-		case len(a.tails) == 0: // all that ran before it
-			close(a.early.clear)
+		a.early = slices.DeleteFunc(a.early, func(e admitted) bool { return e.nth == x.nth }) // it was broken off
+		if a.lanes.running == len(a.early) {                                                  // all that ran before them have ended
+			for _, e := range a.early {
+				close(e.clear)
+			}
 			a.early = nil
 		}
 	})
@@ -163,8 +193,7 @@ func (a *admission) waits() bool {
 func (a *admission) starved() (running, waiting, begun int, yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	anywhere := func(Scenario) bool { return true }
-	if a.told || time.Since(a.lanes.changed) < waitingFor || a.price.next(a.waiting, a.fault, a.lanes.free, a.lanes.running, a.controls, anywhere) < 0 {
+	if a.told || time.Since(a.lanes.changed) < waitingFor || next(a.waiting, a.fault, a.lanes.running, a.controls, a.fits) < 0 {
 		return 0, 0, 0, false
 	}
 	a.told = true

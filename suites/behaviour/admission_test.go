@@ -87,7 +87,8 @@ func TestAdmission(t *testing.T) {
 // What comes next goes up while the last ones end, on a cluster, and has no load before they have.
 func TestAdmissionEarly(t *testing.T) {
 	p := oneCore()
-	a := newAdmission(p, "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
+	plan := append(planned(), Scenario{Name: "c", Cost: 0.2, Disrupt: disrupt.DeleteEach(1)})
+	a := newAdmission(p, "", plan, make([]int, 6), 1, func(Scenario, float64, time.Time) bool { return true })
 	begins := func(when, name string, early bool) admitted {
 		t.Helper()
 		x, ok := a.next()
@@ -107,45 +108,65 @@ func TestAdmissionEarly(t *testing.T) {
 	control := begins("first", "control", false)
 	a.stands(control)
 	begins("beside a control under load", "", false)
-	a.tail(control)
+	a.tail(control, true)
 	first := begins("in its tail", "a", true)
-	begins("beside one that goes up early", "", false)
-	if clear(first) {
-		t.Error("it has load beside a control")
+	second := begins("beside one that goes up early", "b", true)
+	begins("beside two", "", false)
+	if clear(first) || clear(second) {
+		t.Error("there is load beside a control")
 	}
 	a.ended(control)
-	if !clear(first) {
-		t.Error("it has none when that has ended")
+	if !clear(first) || !clear(second) {
+		t.Error("there is none when that has ended")
 	}
-	second := begins("then", "b", false)
+	third := begins("then", "c", false)
 	a.stands(first)
 	a.stands(second)
-	a.tail(first)
+	a.stands(third)
+	a.tail(first, true)
+	a.tail(second, true)
 	begins("what takes all, while one is under load", "", false)
-	a.tail(second)
-	heavy := begins("what takes all, in both tails", "heavy", true)
+	a.tail(third, true)
+	heavy := begins("what takes all, in all tails", "heavy", true)
+	begins("beside one that takes all", "", false)
 	a.ended(first)
+	a.ended(second)
 	if clear(heavy) {
 		t.Error("it has load beside one")
 	}
-	a.ended(second)
+	a.ended(third)
 	if !clear(heavy) {
-		t.Error("it has none when both have ended")
+		t.Error("it has none when all have ended")
 	}
 	a.stands(heavy)
-	a.tail(heavy)
+	a.tail(heavy, true)
 	node := begins("a node's, in the tail of the last one", "node", true)
 	a.ended(node) // broken off
+	if clear(node) {
+		t.Error("what was broken off has load")
+	}
 	a.ended(heavy)
 	if !a.over() {
 		t.Error("it is not over")
 	}
+	// Of two controls beside each other one is recorded again, in the tail of the other.
+	controls := []Scenario{planned()[0], planned()[0], planned()[1]}
+	a = newAdmission(p, "", controls, make([]int, 3), 1, func(Scenario, float64, time.Time) bool { return true })
+	one, other := begins("first", "control", false), begins("beside it", "control", false)
+	a.stands(one)
+	a.stands(other)
+	a.tail(one, true)
+	a.tail(one, false)
+	a.tail(other, true)
+	begins("beside a control that is recorded again", "", false)
+	a.tail(one, true)
+	begins("in both tails", "a", true)
 	measured := p
 	measured.Measured = true
 	b := newAdmission(measured, "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
 	x, _ := b.next()
 	b.stands(x)
-	b.tail(x)
+	b.tail(x, true)
 	if y, ok := b.next(); ok {
 		t.Errorf("%s goes up early on a host, where that takes no time", y.Name)
 	}

@@ -323,15 +323,15 @@ func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 }
 
 // next picks the first of the scenarios in their order that may begin now: what
-// can run beside the others, fits into what is free and has room, or, when nothing
+// can run beside the others and fits, or, when nothing
 // runs and nothing of that kind is left, what must be alone. -1: none. Of those that run so many
 // are light controls.
-func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running, controls int, room func(Scenario) bool) int {
+func next(waiting []Scenario, fault spec.Fault, running, controls int, fits func(Scenario) bool) int {
 	if len(waiting) == 0 {
 		return -1
 	}
 	if alone(waiting[0], fault) {
-		beside := waiting[0].light(fault) && running == controls && p.takes(waiting[0]).goesUp <= free+grain && room(waiting[0])
+		beside := waiting[0].light(fault) && running == controls && fits(waiting[0])
 		if running == 0 || beside {
 			return 0
 		}
@@ -340,9 +340,7 @@ func (p Price) next(waiting []Scenario, fault spec.Fault, free float64, running,
 	if controls > 0 {
 		return -1
 	}
-	return slices.IndexFunc(waiting, func(s Scenario) bool {
-		return !alone(s, fault) && p.takes(s).goesUp <= free+grain && room(s)
-	})
+	return slices.IndexFunc(waiting, func(s Scenario) bool { return !alone(s, fault) && fits(s) })
 }
 
 // grain is what adding and subtracting fractions may be off by.
@@ -369,6 +367,7 @@ func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, w ways, be
 		if ctx.Err() != nil {
 			break
 		}
+		w.tail(false)
 		r.recordUntilProven(ctx, half, w, before, again+1)
 		before = nil // it stands with the first
 	}
@@ -425,8 +424,10 @@ type ways struct {
 	nth int
 	// clear is closed when the load may begin; nil: at once.
 	clear <-chan struct{}
-	// up is called when the topology stands and the load is steady, and tail when the disruption is over.
-	up, tail func()
+	// up is called when the topology stands and the load is steady.
+	up func()
+	// tail is told that the disruption is over, and, of what is recorded again, that it is not.
+	tail func(over bool)
 	// begin is called where the load has waited: what the machine did before was for others.
 	begin func()
 }
@@ -599,8 +600,8 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 	if err := ground.Disrupt(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
-	w.tail()
 	say("recording the tail")
+	w.tail(true)
 	if err := disrupt.Pause(ctx, s.tail(r.cfg.Report.Settings.P.D())); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,11 +120,7 @@ func (g *group) record(ctx []context.Context) {
 				defer a.ended(x)
 				up := sync.OnceFunc(func() { a.stands(x) })
 				defer up()
-				w := ways{nth: x.nth, clear: x.clear, up: up, tail: func() {
-					if !x.calibrates(first.cfg.How.Fault) { // which may have to be recorded again
-						a.tail(x)
-					}
-				}}
+				w := ways{nth: x.nth, clear: x.clear, up: up, tail: func(over bool) { a.tail(x, over) }}
 				r.recordUntilProven(ctx[x.of], x.Scenario, w, nil, 0)
 				over(x)
 			})
@@ -146,7 +143,7 @@ func (g *group) record(ctx []context.Context) {
 
 // plan are the scenarios of all, in the order in which they are best recorded together, and of
 // which recorder each is: the controls first, because the rest is worth nothing without them,
-// then those of each in turn, and at the end what must be alone. Of several outages of the control plane the first
+// then those of all, the longest first, and at the end what must be alone. Of several outages of the control plane the first
 // stands behind the controls.
 func (g *group) plan() (plan []Scenario, of []int) {
 	fault := g.all[0].cfg.How.Fault
@@ -155,12 +152,19 @@ func (g *group) plan() (plan []Scenario, of []int) {
 		inTurn(g.all, func(s Scenario) bool { return s.calibrates(fault) && !s.light(fault) }),
 		inTurn(g.all, func(s Scenario) bool { return s.light(fault) }),
 		first,
-		inTurn(g.all, func(s Scenario) bool { return !s.calibrates(fault) && !alone(s, fault) }),
+		g.longest(inTurn(g.all, func(s Scenario) bool { return !alone(s, fault) })),
 		last,
 	) {
 		plan, of = append(plan, t.Scenario), append(of, t.of)
 	}
 	return plan, of
+}
+
+// longest puts first what takes longest, whoever's it is, so that no long one is left alone at the end.
+func (g *group) longest(all []turn) []turn {
+	price := g.all[0].cfg.Price
+	slices.SortStableFunc(all, func(a, b turn) int { return cmp.Compare(price.Estimate(b.Scenario), price.Estimate(a.Scenario)) })
+	return all
 }
 
 // turn is a scenario of a plan, and of which recorder it is.

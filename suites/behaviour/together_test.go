@@ -28,6 +28,15 @@ func TestPlanTogether(t *testing.T) {
 	if want := []int{0, 1, 0, 1, 0, 0, 0}; !slices.Equal(of, want) {
 		t.Errorf("of %d, want %d", of, want)
 	}
+	first.run.Plan[2].Topology, second.run.Plan[1].Topology = SlowDrain, GatedShort
+	plan, of = g.plan()
+	names = nil
+	for _, s := range plan[2:6] {
+		names = append(names, s.Name)
+	}
+	if want := []string{"b", "a", "a", "c"}; !slices.Equal(names, want) || of[3] != 1 {
+		t.Errorf("the longest first: %q of %d, want %q", names, of[2:6], want)
+	}
 	a := newAdmission(oneCore(), "", plan, of, 1, nil)
 	x, ok := a.next()
 	if !ok || x.of != 0 || x.Name != "control" {

@@ -54,7 +54,7 @@ func (r *removals) of(ctx context.Context, namespace string) error {
 
 // feltFor is how long a removal is felt at most: the end of some twenty pods takes a busy second or two. One that takes longer waits,
 // for whoever was stopped or killed to be let go.
-const feltFor = 5 * time.Second
+const feltFor = 3 * time.Second
 
 // begun waits until what was begun by now is felt no more by whoever begins.
 func (r *removals) begun(ctx context.Context) error {
