@@ -262,7 +262,7 @@ type ScenarioTiming struct {
 	Alone bool     `json:"alone,omitempty"`
 	Wall  Duration `json:"wall,omitempty"`
 	// Gate is from the begin to the disturbance: bringing the pods up, the
-	// steady gate and the baseline.
+	// steady gate and the baseline. What went up early and waited for those before it begins when its load may.
 	Gate Duration `json:"gate,omitempty"`
 	// Longest is the longest D to exit of its terminations.
 	Longest Duration `json:"longest,omitempty"`

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,8 @@ import (
 )
 
 // admission says which scenario of a plan may begin: the controls, alone or beside light ones, then what can run side by
-// side, as far as its CPU cost and the machine allow, then what can't. Its methods may be called
-// from many goroutines.
+// side, as far as its CPU cost and the machine allow, then what can't; and when its load may, where it went up before the others
+// had ended. Its methods may be called from many goroutines.
 type admission struct {
 	price Price
 	fault spec.Fault
@@ -42,11 +43,11 @@ type admitted struct {
 	nth   int
 	of    int
 	takes lane
-	// clear is closed when its load may begin; nil: at once.
-	clear chan struct{}
+	// Of one that goes up early: stood is closed when its pods are up, and clear when its load may begin; nil: at once.
+	stood, clear chan struct{}
 }
 
-// earlyMost is how many go up at once while others end. They have to stand when these have ended, and a third would have them wait.
+// earlyMost is how many go up at once while others end. Each should stand by the time the others have ended; a third one would not.
 const earlyMost = 2
 
 func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
@@ -63,12 +64,12 @@ func (a *admission) next() (admitted, bool) {
 	defer a.mu.Unlock()
 	i, early := -1, false
 	if len(a.early) == 0 {
-		i = next(a.waiting, a.fault, a.lanes.running, a.controls, func(s Scenario) bool {
+		i = pick(a.waiting, a.fault, a.lanes.running, a.controls, func(s Scenario) bool {
 			return a.fits(s) && (a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed))
 		})
 	}
-	if i < 0 && a.ending() {
-		i, early = a.nextEarly(), true
+	if i < 0 && len(a.early) < earlyMost && a.ending() {
+		i, early = a.pickEarly(), true
 	}
 	if i < 0 {
 		return admitted{}, false
@@ -86,24 +87,24 @@ func (a *admission) next() (admitted, bool) {
 	a.lanes.begin(x.takes, time.Now())
 	a.told = false
 	if early {
-		x.clear = make(chan struct{})
+		x.stood, x.clear = make(chan struct{}), make(chan struct{})
 		a.early = append(a.early, x)
 	}
 	return x, true
 }
 
-// fits says whether there is what a scenario takes while it goes up beside those that run.
+// fits says whether enough is free for a scenario to go up.
 func (a *admission) fits(s Scenario) bool { return a.price.takes(s).goesUp <= a.lanes.free+grain }
 
-// ending says whether the disruptions of all that have load are over, on a cluster.
+// ending says whether the disruptions of all that have load are over, on a stage where going up takes its time.
 func (a *admission) ending() bool {
 	loaded := a.lanes.running - len(a.early)
-	return !a.price.Measured && loaded > 0 && loaded == len(a.tails) && len(a.early) < earlyMost
+	return !a.price.Measured && loaded > 0 && loaded == len(a.tails)
 }
 
-// nextEarly is the one that would begin beside those that go up early if the rest had ended. Nobody has load while they go up, and so
-// they take what they take when they stand.
-func (a *admission) nextEarly() int {
+// pickEarly is the one that would begin beside those that go up early if the rest had ended. None of them has load before all of them
+// stand, so that each takes what it takes then. An app that calls others from its own start on (Late) has load before that.
+func (a *admission) pickEarly() int {
 	free, controls := a.lanes.cores, 0
 	for _, x := range a.early {
 		free -= x.takes.stands
@@ -111,19 +112,71 @@ func (a *admission) nextEarly() int {
 			controls++
 		}
 	}
-	return next(a.waiting, a.fault, len(a.early), controls, func(s Scenario) bool { return a.price.takes(s).stands <= free+grain })
-}
-
-// tail says of one whether its disruption is over. A control that is recorded again is under load again.
-func (a *admission) tail(x admitted, over bool) {
-	a.change(func() {
-		if over {
-			a.tails[x.nth] = true
-		} else {
-			delete(a.tails, x.nth)
-		}
+	return pick(a.waiting, a.fault, len(a.early), controls, func(s Scenario) bool {
+		return a.price.takes(s).stands <= free+grain && s.Topology.Late == 0
 	})
 }
+
+// stood is called when the pods of one are up.
+func (a *admission) stood(x admitted) {
+	a.change(func() {
+		if x.stood != nil && !closed(x.stood) {
+			close(x.stood)
+		}
+		a.release()
+	})
+}
+
+// release lets those that went up early have load when they stand and all before them have ended.
+func (a *admission) release() {
+	if a.lanes.running > len(a.early) || slices.ContainsFunc(a.early, func(e admitted) bool { return !closed(e.stood) }) {
+		return
+	}
+	for _, e := range a.early {
+		close(e.clear)
+	}
+	a.early = nil
+}
+
+// await waits until the load of one may begin: where it went up early until it is let, and where it is recorded again until
+// nobody goes up beside it. waits is called where there is something to wait for.
+func (a *admission) await(ctx context.Context, x admitted, waits func()) error {
+	for first := true; ; first = false {
+		ch := a.holds(x)
+		if ch == nil {
+			return nil
+		}
+		if first {
+			waits()
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// holds is closed when it is not what the load of one waits for any more; nil: the load may begin.
+func (a *admission) holds(x admitted) <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x.clear != nil && !closed(x.clear) {
+		return x.clear
+	}
+	for _, e := range a.early {
+		if !closed(e.stood) {
+			return e.stood
+		}
+	}
+	return nil
+}
+
+// tail is called when the disruption of one is over.
+func (a *admission) tail(x admitted) { a.change(func() { a.tails[x.nth] = true }) }
+
+// again is called when one is recorded again: it will be under load.
+func (a *admission) again(x admitted) { a.change(func() { delete(a.tails, x.nth) }) }
 
 // stands is called when the load of one that began runs.
 func (a *admission) stands(x admitted) { a.change(func() { a.lanes.up(x.takes) }) }
@@ -136,14 +189,21 @@ func (a *admission) ended(x admitted) {
 			a.controls--
 		}
 		delete(a.tails, x.nth)
-		a.early = slices.DeleteFunc(a.early, func(e admitted) bool { return e.nth == x.nth }) // it was broken off
-		if a.lanes.running == len(a.early) {                                                  // all that ran before them have ended
-			for _, e := range a.early {
-				close(e.clear)
-			}
-			a.early = nil
+		if x.stood != nil && !closed(x.stood) { // it was broken off: nobody waits for its pods
+			close(x.stood)
 		}
+		a.early = slices.DeleteFunc(a.early, func(e admitted) bool { return e.nth == x.nth })
+		a.release()
 	})
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 func (a *admission) change(how func()) {
@@ -193,7 +253,7 @@ func (a *admission) waits() bool {
 func (a *admission) starved() (running, waiting, begun int, yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.told || time.Since(a.lanes.changed) < waitingFor || next(a.waiting, a.fault, a.lanes.running, a.controls, a.fits) < 0 {
+	if a.told || time.Since(a.lanes.changed) < waitingFor || pick(a.waiting, a.fault, a.lanes.running, a.controls, a.fits) < 0 {
 		return 0, 0, 0, false
 	}
 	a.told = true

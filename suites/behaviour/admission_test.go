@@ -3,6 +3,9 @@
 package behaviour
 
 import (
+	"context"
+	"errors"
+	"math"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -84,92 +87,215 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
+// turnstile is an admission whose answers are looked at.
+type turnstile struct {
+	*admission
+	t *testing.T
+}
+
+func (a turnstile) begins(when, name string, early bool) admitted {
+	a.t.Helper()
+	x, ok := a.next()
+	if x.Name != name || ok != (name != "") || early != (x.clear != nil) {
+		a.t.Fatalf("%s: %q begins, early: %t; want %q", when, x.Name, x.clear != nil, name)
+	}
+	return x
+}
+
+// held says whether the load of one waits.
+func (a turnstile) held(x admitted) bool { return a.holds(x) != nil }
+
+// whole looks, at the end, at what may be taken then.
+func (a turnstile) whole() {
+	a.t.Helper()
+	if !a.over() || math.Abs(a.lanes.free-a.lanes.cores) > grain || math.Abs(a.lanes.rising) > grain || a.controls != 0 || len(a.tails)+len(a.early) > 0 {
+		a.t.Errorf("at the end: %+v, %d controls, tails %v, early %v", a.lanes, a.controls, a.tails, a.early)
+	}
+}
+
 // What comes next goes up while the last ones end, on a cluster, and has no load before they have.
 func TestAdmissionEarly(t *testing.T) {
 	p := oneCore()
-	plan := append(planned(), Scenario{Name: "c", Cost: 0.2, Disrupt: disrupt.DeleteEach(1)})
-	a := newAdmission(p, "", plan, make([]int, 6), 1, func(Scenario, float64, time.Time) bool { return true })
-	begins := func(when, name string, early bool) admitted {
-		t.Helper()
-		x, ok := a.next()
-		if x.Name != name || ok != (name != "") || early != (x.clear != nil) {
-			t.Fatalf("%s: %q begins, early: %t; want %q", when, x.Name, x.clear != nil, name)
+	admitting := func(t *testing.T, p Price, plan ...Scenario) turnstile {
+		return turnstile{newAdmission(p, "", plan, make([]int, len(plan)), 1, func(Scenario, float64, time.Time) bool { return true }), t}
+	}
+	control, one, heavy, other, node := planned()[0], planned()[1], planned()[2], planned()[3], planned()[4]
+	third := Scenario{Name: "c", Cost: 0.2, Disrupt: disrupt.DeleteEach(1)}
+
+	t.Run("one after the other", func(t *testing.T) {
+		a := admitting(t, p, control, one, heavy, other, third, node)
+		k := a.begins("first", "control", false)
+		a.stands(k)
+		a.begins("beside a control under load", "", false)
+		a.tail(k)
+		x := a.begins("in its tail", "a", true)
+		y := a.begins("beside one that goes up early", "b", true)
+		a.begins("beside two", "", false)
+		a.stood(x)
+		a.stood(y)
+		if !a.held(x) || !a.held(y) {
+			t.Error("there is load beside a control")
 		}
-		return x
-	}
-	clear := func(x admitted) bool {
-		select {
-		case <-x.clear:
-			return true
-		default:
-			return false
+		a.ended(k)
+		if a.held(x) || a.held(y) {
+			t.Error("there is none when that has ended")
 		}
-	}
-	control := begins("first", "control", false)
-	a.stands(control)
-	begins("beside a control under load", "", false)
-	a.tail(control, true)
-	first := begins("in its tail", "a", true)
-	second := begins("beside one that goes up early", "b", true)
-	begins("beside two", "", false)
-	if clear(first) || clear(second) {
-		t.Error("there is load beside a control")
-	}
-	a.ended(control)
-	if !clear(first) || !clear(second) {
-		t.Error("there is none when that has ended")
-	}
-	third := begins("then", "c", false)
-	a.stands(first)
-	a.stands(second)
-	a.stands(third)
-	a.tail(first, true)
-	a.tail(second, true)
-	begins("what takes all, while one is under load", "", false)
-	a.tail(third, true)
-	heavy := begins("what takes all, in all tails", "heavy", true)
-	begins("beside one that takes all", "", false)
-	a.ended(first)
-	a.ended(second)
-	if clear(heavy) {
-		t.Error("it has load beside one")
-	}
-	a.ended(third)
-	if !clear(heavy) {
-		t.Error("it has none when all have ended")
-	}
-	a.stands(heavy)
-	a.tail(heavy, true)
-	node := begins("a node's, in the tail of the last one", "node", true)
-	a.ended(node) // broken off
-	if clear(node) {
-		t.Error("what was broken off has load")
-	}
-	a.ended(heavy)
-	if !a.over() {
-		t.Error("it is not over")
-	}
-	// Of two controls beside each other one is recorded again, in the tail of the other.
-	controls := []Scenario{planned()[0], planned()[0], planned()[1]}
-	a = newAdmission(p, "", controls, make([]int, 3), 1, func(Scenario, float64, time.Time) bool { return true })
-	one, other := begins("first", "control", false), begins("beside it", "control", false)
-	a.stands(one)
-	a.stands(other)
-	a.tail(one, true)
-	a.tail(one, false)
-	a.tail(other, true)
-	begins("beside a control that is recorded again", "", false)
-	a.tail(one, true)
-	begins("in both tails", "a", true)
-	measured := p
-	measured.Measured = true
-	b := newAdmission(measured, "", planned(), make([]int, 5), 1, func(Scenario, float64, time.Time) bool { return true })
-	x, _ := b.next()
-	b.stands(x)
-	b.tail(x, true)
-	if y, ok := b.next(); ok {
-		t.Errorf("%s goes up early on a host, where that takes no time", y.Name)
-	}
+		z := a.begins("then", "c", false)
+		for _, one := range []admitted{x, y, z} {
+			a.stands(one)
+		}
+		a.tail(x)
+		a.tail(y)
+		a.begins("what takes all, while one is under load", "", false)
+		a.tail(z)
+		h := a.begins("what takes all, in all tails", "heavy", true)
+		a.begins("beside one that takes all", "", false)
+		a.ended(x)
+		a.ended(y)
+		a.stood(h)
+		if !a.held(h) {
+			t.Error("it has load beside one")
+		}
+		a.ended(z)
+		if a.held(h) {
+			t.Error("it has none when all have ended")
+		}
+		a.stands(h)
+		a.tail(h)
+		n := a.begins("a node's, in the tail of the last one", "node", true)
+		a.stands(n)
+		a.ended(n) // broken off
+		a.ended(h)
+		a.whole()
+	})
+
+	t.Run("all of them stand before one has load", func(t *testing.T) {
+		for _, broken := range []bool{false, true} {
+			a := admitting(t, p, heavy, one, other)
+			h := a.begins("first", "heavy", false)
+			a.stands(h)
+			a.tail(h)
+			x, y := a.begins("in its tail", "a", true), a.begins("beside that", "b", true)
+			a.stood(x)
+			a.ended(h)
+			if !a.held(x) {
+				t.Error("it has load while another one goes up")
+			}
+			if broken {
+				a.stands(y)
+				a.ended(y)
+			} else {
+				a.stood(y)
+			}
+			if a.held(x) || !broken && a.held(y) {
+				t.Errorf("it has none when that stands, or was broken off: %t", broken)
+			}
+			a.stands(x)
+			a.ended(x)
+			if !broken {
+				a.stands(y)
+				a.ended(y)
+			}
+			a.whole()
+		}
+	})
+
+	t.Run("behind a control that is recorded again", func(t *testing.T) {
+		a := admitting(t, p, control, one, other)
+		k := a.begins("first", "control", false)
+		a.stands(k)
+		a.tail(k)
+		x := a.begins("in its tail", "a", true)
+		a.again(k)
+		a.begins("when it is recorded again", "", false)
+		if !a.held(k) {
+			t.Error("it has load while another one goes up")
+		}
+		a.stood(x)
+		if a.held(k) || !a.held(x) {
+			t.Errorf("when that stands the control waits: %t, and the other one: %t", a.held(k), a.held(x))
+		}
+		a.tail(k)
+		y := a.begins("in its tail, again", "b", true)
+		a.stood(y)
+		a.ended(k)
+		for _, z := range []admitted{x, y} {
+			if a.held(z) {
+				t.Errorf("%s waits for nobody", z.Name)
+			}
+			a.stands(z)
+			a.ended(z)
+		}
+		a.whole()
+	})
+
+	t.Run("behind two controls", func(t *testing.T) {
+		a := admitting(t, p, control, control, one)
+		k, l := a.begins("first", "control", false), a.begins("beside it", "control", false)
+		a.stands(k)
+		a.stands(l)
+		a.tail(k)
+		a.again(k)
+		a.tail(l)
+		a.begins("beside a control that is recorded again", "", false)
+		a.tail(k)
+		x := a.begins("in both tails", "a", true)
+		a.stood(x)
+		a.ended(k)
+		if !a.held(x) {
+			t.Error("it has load beside a control")
+		}
+		a.ended(l)
+		if a.held(x) {
+			t.Error("it waits for nobody")
+		}
+		a.stands(x)
+		a.ended(x)
+		a.whole()
+	})
+
+	t.Run("what never goes up early", func(t *testing.T) {
+		late := other
+		late.Topology.Late = time.Second
+		a := admitting(t, p, heavy, late)
+		h := a.begins("first", "heavy", false)
+		a.stands(h)
+		a.tail(h)
+		a.begins("an app that calls others from its start on", "", false)
+		measured := p
+		measured.Measured = true
+		a = admitting(t, measured, heavy, one)
+		h = a.begins("first", "heavy", false)
+		a.stands(h)
+		a.tail(h)
+		a.begins("on a host, where that takes no time", "", false)
+	})
+}
+
+// Who waits until its load may begin is told so once, and hears when the run ends first.
+func TestAdmissionAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(oneCore(), "", planned()[:2], make([]int, 2), 1, func(Scenario, float64, time.Time) bool { return true })
+		k, _ := a.next()
+		a.tail(k)
+		x, _ := a.next()
+		stopped := errors.New("stopped")
+		soon, cancel := context.WithTimeoutCause(t.Context(), time.Second, stopped)
+		defer cancel()
+		told := 0
+		if err := a.await(soon, x, func() { told++ }); !errors.Is(err, stopped) || told != 1 {
+			t.Errorf("it is told %d times, and ends by %v", told, err)
+		}
+		time.AfterFunc(time.Minute, func() { a.stood(x) })
+		time.AfterFunc(time.Hour, func() { a.ended(k) })
+		began := time.Now()
+		if err := a.await(t.Context(), x, func() { told++ }); err != nil || told != 2 || time.Since(began) != time.Hour {
+			t.Errorf("it is told %d times, and let after %s: %v", told, time.Since(began), err)
+		}
+		if err := a.await(t.Context(), x, func() { told++ }); err != nil || told != 2 {
+			t.Errorf("where nothing holds it: told %d times, %v", told, err)
+		}
+	})
 }
 
 // What waits for nothing but the machine is told after a while, and once.

@@ -86,6 +86,8 @@ type Meta struct {
 	Scenario Scenario  `json:"scenario"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
+	// Held is how long before From its history begins: its pods went up, and its load waited for recordings before it.
+	Held time.Duration `json:"held,omitempty"`
 	// BusyFrom and BusyTo are how much CPU the machine had used by then, in core
 	// seconds since its boot; 0: nobody knows.
 	BusyFrom float64 `json:"busyFrom,omitempty"`

@@ -322,11 +322,9 @@ func (r *Recorder) room(s Scenario, cores float64, since time.Time) bool {
 	return !r.cfg.Price.Measured || !known || enough && busy+r.cfg.Price.takes(s).stands <= cores
 }
 
-// next picks the first of the scenarios in their order that may begin now: what
-// can run beside the others and fits, or, when nothing
-// runs and nothing of that kind is left, what must be alone. -1: none. Of those that run so many
-// are light controls.
-func next(waiting []Scenario, fault spec.Fault, running, controls int, fits func(Scenario) bool) int {
+// pick is the first of the scenarios in their order that may begin now: what can run beside the others and fits, or, when nothing
+// runs and nothing of that kind is left, what must be alone. -1: none. Of those that run so many are light controls.
+func pick(waiting []Scenario, fault spec.Fault, running, controls int, fits func(Scenario) bool) int {
 	if len(waiting) == 0 {
 		return -1
 	}
@@ -367,7 +365,7 @@ func (r *Recorder) recordUntilProven(ctx context.Context, s Scenario, w ways, be
 		if ctx.Err() != nil {
 			break
 		}
-		w.tail(false)
+		w.again()
 		r.recordUntilProven(ctx, half, w, before, again+1)
 		before = nil // it stands with the first
 	}
@@ -422,27 +420,13 @@ func (r *Recorder) provedNothing(s Scenario, nth int) (a Attempt, again bool, er
 // ways are how a recording and those beside it hear of each other.
 type ways struct {
 	nth int
-	// clear is closed when the load may begin; nil: at once.
-	clear <-chan struct{}
-	// up is called when the topology stands and the load is steady.
-	up func()
-	// tail is told that the disruption is over, and, of what is recorded again, that it is not.
-	tail func(over bool)
+	// stood is called when the topology stands, up when its load is steady, tail when the disruption is over, and again where all
+	// that comes once more.
+	stood, up, tail, again func()
+	// await waits until the load may begin, and calls waits first where it may not.
+	await func(ctx context.Context, waits func()) error
 	// begin is called where the load has waited: what the machine did before was for others.
 	begin func()
-}
-
-// await waits until the load may begin.
-func (w ways) await(ctx context.Context) error {
-	if w.clear == nil {
-		return nil
-	}
-	select {
-	case <-w.clear:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // record records one scenario and leaves its Meta beside its history.
@@ -469,8 +453,13 @@ func (r *Recorder) record(ctx context.Context, s Scenario, w ways, before []Atte
 	}
 	if err == nil {
 		w.begin = func() {
-			meta.From, waited = time.Now().UTC(), waitedTime()
+			now := time.Now().UTC()
+			meta.Held += now.Sub(meta.From)
+			meta.From, waited = now, waitedTime()
 			meta.BusyFrom, _, _ = cpuTime()
+			r.mu.Lock()
+			r.begun[s.Name] = now.Add(-r.cfg.Price.Up)
+			r.mu.Unlock()
 		}
 		err = r.recordIn(ctx, dir, &meta, w)
 	}
@@ -557,10 +546,15 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 	if err != nil {
 		return fmt.Errorf("bringing the topology up: %w", err)
 	}
-	if err := w.await(ctx); err != nil {
+	w.stood()
+	held := false
+	if err := w.await(ctx, func() {
+		held = true
+		say("its pods are up; the load waits for those before it to end")
+	}); err != nil {
 		return err
 	}
-	if w.clear != nil {
+	if held {
 		w.begin()
 	}
 	streams, nodes, err := ground.Start(ctx)
@@ -601,11 +595,17 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
 	say("recording the tail")
-	w.tail(true)
+	calibrates := s.calibrates(r.cfg.How.Fault)
+	if !calibrates {
+		w.tail()
+	}
 	if err := disrupt.Pause(ctx, s.tail(r.cfg.Report.Settings.P.D())); err != nil {
 		return err
 	}
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
+	if calibrates {
+		w.tail() // a client that is held up before says nothing of the others
+	}
 	if err := ground.Stop(ctx); err != nil {
 		return fmt.Errorf("ending the load: %w", err)
 	}

@@ -150,7 +150,7 @@ func (r recording) timing(fault spec.Fault) v1alpha1.ScenarioTiming {
 			Recorded: v1alpha1.Span{From: a.From, To: a.To}, Why: a.Why, Busy: a.Busy, History: v1alpha1.HistoryDir + "/" + a.History,
 		})
 	}
-	out.Gate = v1alpha1.Duration(c.Disturbed)
+	out.Gate = v1alpha1.Duration(max(0, c.Disturbed-r.meta.Held))
 	for _, t := range c.Terminations {
 		if t.Exit.Known() {
 			out.Longest = max(out.Longest, v1alpha1.Duration(t.Exit.At-t.Drain.At))

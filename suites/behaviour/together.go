@@ -120,7 +120,11 @@ func (g *group) record(ctx []context.Context) {
 				defer a.ended(x)
 				up := sync.OnceFunc(func() { a.stands(x) })
 				defer up()
-				w := ways{nth: x.nth, clear: x.clear, up: up, tail: func(over bool) { a.tail(x, over) }}
+				w := ways{
+					nth: x.nth, up: up,
+					stood: func() { a.stood(x) }, tail: func() { a.tail(x) }, again: func() { a.again(x) },
+					await: func(ctx context.Context, waits func()) error { return a.await(ctx, x, waits) },
+				}
 				r.recordUntilProven(ctx[x.of], x.Scenario, w, nil, 0)
 				over(x)
 			})

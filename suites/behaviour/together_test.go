@@ -9,7 +9,7 @@ import (
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
 )
 
-// Several systems are recorded side by side: their controls first, then each in turn, and what
+// Several systems are recorded side by side: their controls first, then all the rest, the longest first, and what
 // must be alone at the end. Who is given up takes nobody along.
 func TestPlanTogether(t *testing.T) {
 	one := disrupt.DeleteEach(1)
