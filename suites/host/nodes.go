@@ -131,7 +131,7 @@ func (m *meshed) openNodes(ctx context.Context, dir, logs string) error {
 }
 
 // openNode puts an agent and a proxy up: those of the nth node of the network, under a name of its own. A socket's
-// path is 107 bytes at most, of which dir may take no more than a recording's folder and a node's name.
+// path is 107 bytes at most, of which dir may take no more than the folders of a view of the stage and of a recording, and a node's name.
 func (m *meshed) openNode(ctx context.Context, nth int, name, dir string) (*nodeSide, error) {
 	n := &nodeSide{name: name, nth: nth, dir: dir}
 	m.nodes = append(m.nodes, n) // which are closed whatever comes of this
@@ -161,6 +161,17 @@ func (m *meshed) startNode(ctx context.Context, n *nodeSide) error {
 	if err := m.startAgent(n); err != nil {
 		return err
 	}
+	// Without its agent a proxy is never ready, and says no more than that.
+	ctx, over := context.WithCancelCause(ctx)
+	defer over(nil)
+	agent := n.running
+	m.tasks.Go(func() {
+		select {
+		case <-agent.Done():
+			over(fmt.Errorf("its agent: %w", agent.Ended()))
+		case <-ctx.Done():
+		}
+	})
 	return m.startProxy(ctx, n)
 }
 

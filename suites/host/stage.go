@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,7 @@ type shared struct {
 	addresses *host.Addresses
 	authority *control.Authority
 	clients   atomic.Uint32 // ranges of addresses that were given out
+	views     atomic.Int64  // of other systems
 	root      string
 	lock      *os.File // of root: it is this run's
 	cert      certificates
@@ -154,9 +156,13 @@ func (s *Stage) View(sys *system.System, logs, rendered string) (*Stage, error) 
 	}
 	cfg := s.cfg
 	cfg.System, cfg.Logs, cfg.Rendered = sys, logs, rendered
-	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: filepath.Join(s.root, sys.Name())}
+	v := &Stage{shared: s.shared, cfg: cfg, stack: stack, dir: viewDir(s.root, s.views.Add(1))}
 	return v, errors.Join(os.MkdirAll(v.dir, 0o755), os.MkdirAll(logs, 0o755))
 }
+
+// viewDir is the folder of the nth view of a stage. Its name is one character, and not the system's: the paths of sockets
+// are below it (openNode).
+func viewDir(root string, nth int64) string { return filepath.Join(root, strconv.FormatInt(nth, 36)) }
 
 // sources is a range of loopback addresses that clients dial from: one is not
 // enough for as many connections as they make.
