@@ -120,11 +120,16 @@ func (a *admission) pickEarly() int {
 // stood is called when the pods of one are up.
 func (a *admission) stood(x admitted) {
 	a.change(func() {
-		if x.stood != nil && !closed(x.stood) {
-			close(x.stood)
-		}
+		x.wentUp()
 		a.release()
 	})
+}
+
+// wentUp closes stood, once. The admission's lock is for it.
+func (x admitted) wentUp() {
+	if x.stood != nil && !closed(x.stood) {
+		close(x.stood)
+	}
 }
 
 // release lets those that went up early have load when they stand and all before them have ended.
@@ -189,9 +194,7 @@ func (a *admission) ended(x admitted) {
 			a.controls--
 		}
 		delete(a.tails, x.nth)
-		if x.stood != nil && !closed(x.stood) { // it was broken off: nobody waits for its pods
-			close(x.stood)
-		}
+		x.wentUp() // or was broken off: nobody waits for its pods
 		a.early = slices.DeleteFunc(a.early, func(e admitted) bool { return e.nth == x.nth })
 		a.release()
 	})

@@ -102,6 +102,21 @@ func (a turnstile) begins(when, name string, early bool) admitted {
 	return x
 }
 
+// inTail is the first one that begins, in its tail.
+func (a turnstile) inTail(name string) admitted {
+	a.t.Helper()
+	x := a.begins("first", name, false)
+	a.stands(x)
+	a.tail(x)
+	return x
+}
+
+// ends has the load of one run, and it ended.
+func (a turnstile) ends(x admitted) {
+	a.stands(x)
+	a.ended(x)
+}
+
 // held says whether the load of one waits.
 func (a turnstile) held(x admitted) bool { return a.holds(x) != nil }
 
@@ -163,8 +178,7 @@ func TestAdmissionEarly(t *testing.T) {
 		a.stands(h)
 		a.tail(h)
 		n := a.begins("a node's, in the tail of the last one", "node", true)
-		a.stands(n)
-		a.ended(n) // broken off
+		a.ends(n) // broken off
 		a.ended(h)
 		a.whole()
 	})
@@ -172,9 +186,7 @@ func TestAdmissionEarly(t *testing.T) {
 	t.Run("all of them stand before one has load", func(t *testing.T) {
 		for _, broken := range []bool{false, true} {
 			a := admitting(t, p, heavy, one, other)
-			h := a.begins("first", "heavy", false)
-			a.stands(h)
-			a.tail(h)
+			h := a.inTail("heavy")
 			x, y := a.begins("in its tail", "a", true), a.begins("beside that", "b", true)
 			a.stood(x)
 			a.ended(h)
@@ -182,19 +194,16 @@ func TestAdmissionEarly(t *testing.T) {
 				t.Error("it has load while another one goes up")
 			}
 			if broken {
-				a.stands(y)
-				a.ended(y)
+				a.ends(y)
 			} else {
 				a.stood(y)
 			}
 			if a.held(x) || !broken && a.held(y) {
 				t.Errorf("it has none when that stands, or was broken off: %t", broken)
 			}
-			a.stands(x)
-			a.ended(x)
+			a.ends(x)
 			if !broken {
-				a.stands(y)
-				a.ended(y)
+				a.ends(y)
 			}
 			a.whole()
 		}
@@ -202,9 +211,7 @@ func TestAdmissionEarly(t *testing.T) {
 
 	t.Run("behind a control that is recorded again", func(t *testing.T) {
 		a := admitting(t, p, control, one, other)
-		k := a.begins("first", "control", false)
-		a.stands(k)
-		a.tail(k)
+		k := a.inTail("control")
 		x := a.begins("in its tail", "a", true)
 		a.again(k)
 		a.begins("when it is recorded again", "", false)
@@ -223,8 +230,7 @@ func TestAdmissionEarly(t *testing.T) {
 			if a.held(z) {
 				t.Errorf("%s waits for nobody", z.Name)
 			}
-			a.stands(z)
-			a.ended(z)
+			a.ends(z)
 		}
 		a.whole()
 	})
@@ -249,8 +255,7 @@ func TestAdmissionEarly(t *testing.T) {
 		if a.held(x) {
 			t.Error("it waits for nobody")
 		}
-		a.stands(x)
-		a.ended(x)
+		a.ends(x)
 		a.whole()
 	})
 
@@ -258,16 +263,12 @@ func TestAdmissionEarly(t *testing.T) {
 		late := other
 		late.Topology.Late = time.Second
 		a := admitting(t, p, heavy, late)
-		h := a.begins("first", "heavy", false)
-		a.stands(h)
-		a.tail(h)
+		a.inTail("heavy")
 		a.begins("an app that calls others from its start on", "", false)
 		measured := p
 		measured.Measured = true
 		a = admitting(t, measured, heavy, one)
-		h = a.begins("first", "heavy", false)
-		a.stands(h)
-		a.tail(h)
+		a.inTail("heavy")
 		a.begins("on a host, where that takes no time", "", false)
 	})
 }
