@@ -4,6 +4,7 @@ package behaviour
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -17,11 +18,14 @@ type Wire struct {
 	tell     func(timeline.Event)
 	from, to func(netip.Addr) bool
 	told     map[wired]bool
+	// ahead is what was read before the begin of its connection, and when it passed: each node's wire is read by itself, and one
+	// that has a busy reader behind the others.
+	ahead map[wired]time.Duration
 }
 
 // NewWire tells of what begins from some addresses to some, and of what is said between these last.
 func NewWire(tell func(timeline.Event), from, to func(netip.Addr) bool) *Wire {
-	return &Wire{tell: tell, from: from, to: to, told: map[wired]bool{}}
+	return &Wire{tell: tell, from: from, to: to, told: map[wired]bool{}, ahead: map[wired]time.Duration{}}
 }
 
 // Watched tells that somebody looks from now on.
@@ -42,39 +46,64 @@ func (w *Wire) Over(missed error) {
 // See takes a segment. It is called by one at a time, some ten thousand times a second where connections are a millisecond apart.
 func (w *Wire) See(s wire.Segment) {
 	if s.Begins {
-		w.shows(wired{timeline.WireDialled, s.From, s.To})
+		w.shows(wired{timeline.WireDialled, s.From, s.To}, s.At)
 	}
 	switch tunnel := s.From.Port() == redirect.TunnelPort || s.To.Port() == redirect.TunnelPort; {
 	case tunnel && s.Resets:
-		w.shows(wired{timeline.WireReset, s.From, s.To})
+		w.shows(wired{timeline.WireReset, s.From, s.To}, s.At)
 	case tunnel && s.Ends:
-		w.shows(wired{timeline.WireEnded, s.From, s.To})
+		w.shows(wired{timeline.WireEnded, s.From, s.To}, s.At)
 	case !tunnel && s.Payload > 0:
-		w.shows(wired{timeline.WireSaid, s.From, s.To})
+		w.shows(wired{timeline.WireSaid, s.From, s.To}, s.At)
 	}
 }
 
-// shows tells of what a segment may be the first to show.
-func (w *Wire) shows(is wired) {
-	if w.told[is] || !w.ours(is) {
+// shows tells of what a segment that passed at an instant may be the first to show.
+func (w *Wire) shows(is wired, at time.Duration) {
+	switch {
+	case w.told[is]:
+		return
+	case !w.ours(is):
+		if _, there := w.ahead[is]; !there && w.mayBegin(is) {
+			w.ahead[is] = at
+		}
 		return
 	}
 	w.told[is] = true
-	w.tell(timeline.Event{Kind: timeline.Wire, Attrs: map[string]string{
+	w.tell(timeline.Event{Kind: timeline.Wire, At: at, Attrs: map[string]string{
 		"what": is.what, "from": is.from.String(), "to": is.to.String(),
 	}})
+	if is.what != timeline.WireDialled {
+		return
+	}
+	for _, what := range []string{timeline.WireSaid, timeline.WireEnded, timeline.WireReset} {
+		for _, one := range []wired{{what, is.from, is.to}, {what, is.to, is.from}} {
+			passed, there := w.ahead[one]
+			delete(w.ahead, one)
+			if there && passed >= at { // else it is of one that had the same addresses before
+				w.shows(one, passed)
+			}
+		}
+	}
 }
 
 // ours says whether it is told of: what begins between the addresses that count; what was told to begin, whether its pods are
 // known yet or not; and what is said of which nobody saw the begin.
 func (w *Wire) ours(is wired) bool {
-	from, to := is.from.Addr(), is.to.Addr()
 	if is.what == timeline.WireDialled {
-		return w.from(from) && w.to(to)
+		return w.begins(is.from, is.to)
 	}
 	begun := w.told[wired{timeline.WireDialled, is.from, is.to}] || w.told[wired{timeline.WireDialled, is.to, is.from}]
-	return begun || is.what == timeline.WireSaid && w.to(from) && w.to(to)
+	return begun || is.what == timeline.WireSaid && w.to(is.from.Addr()) && w.to(is.to.Addr())
 }
+
+// mayBegin says whether it is of a connection that is told of, should its begin be read yet: another node's wire has that.
+func (w *Wire) mayBegin(is wired) bool {
+	return is.what != timeline.WireDialled && (w.begins(is.from, is.to) || w.begins(is.to, is.from))
+}
+
+// begins says whether it is told of that one address dials another.
+func (w *Wire) begins(from, to netip.AddrPort) bool { return w.from(from.Addr()) && w.to(to.Addr()) }
 
 // wired is what is told once of a connection, in one direction.
 type wired struct {

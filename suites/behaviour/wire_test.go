@@ -4,9 +4,11 @@ package behaviour
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -29,7 +31,11 @@ func TestWire(t *testing.T) {
 
 	meshed := func(ip netip.Addr) bool { return ip == at(a).Addr() || ip == at(tunnel).Addr() }
 	var told []string
+	var passed time.Duration
 	w := NewWire(func(e timeline.Event) {
+		if e.Kind == timeline.Wire && e.At != passed {
+			t.Errorf("%s passed at %s, and is told of as at %s", e.Attrs, passed, e.At)
+		}
 		told = append(told, string(e.Kind)+" "+e.Attrs["what"]+e.Attrs["why"]+" "+e.Attrs["from"]+" "+e.Attrs["to"])
 	}, meshed, func(ip netip.Addr) bool { return meshed(ip) || ip == at(service).Addr() })
 	w.Watched()
@@ -45,6 +51,8 @@ func TestWire(t *testing.T) {
 		segment("10.0.0.2:15012", stranger, says), segment(stranger, "10.0.0.2:40000", says),
 		segment("10.0.0.2:8081", "10.0.0.1:40002", says), // where a Service's address had been dialled
 	} {
+		passed++
+		s.At = passed
 		w.See(s)
 	}
 	w.Over(nil)
@@ -59,5 +67,49 @@ func TestWire(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told\n%q\nwant\n%q", told, want)
+	}
+}
+
+// Each node's wire is read by itself: the end of a connection may be read before its begin.
+func TestWireReadOutOfOrder(t *testing.T) {
+	pod, peer := netip.MustParseAddrPort("10.0.0.2:15008"), netip.MustParseAddrPort("10.0.0.1:40000")
+	plain := netip.MustParseAddrPort("10.0.0.2:8080")
+	stranger := netip.MustParseAddrPort("10.0.0.7:40000")
+	begins := func(at time.Duration, from, to netip.AddrPort) wire.Segment {
+		return wire.Segment{At: at, From: from, To: to, Begins: true}
+	}
+	ends := func(at time.Duration, from, to netip.AddrPort) wire.Segment {
+		return wire.Segment{At: at, From: from, To: to, Ends: true}
+	}
+	says := func(at time.Duration, from, to netip.AddrPort) wire.Segment {
+		return wire.Segment{At: at, From: from, To: to, Payload: 1}
+	}
+	resets := func(at time.Duration, from, to netip.AddrPort) wire.Segment {
+		return wire.Segment{At: at, From: from, To: to, Ends: true, Resets: true}
+	}
+	for _, row := range []struct {
+		name string
+		all  []wire.Segment
+		want []string
+	}{
+		{"its end before its begin", []wire.Segment{ends(3, pod, peer), begins(1, peer, pod), ends(2, peer, pod)}, []string{"1 dialled", "3 ended", "2 ended"}},
+		{"its reset before its begin", []wire.Segment{resets(3, pod, peer), begins(1, peer, pod)}, []string{"1 dialled", "3 reset"}},
+		{"an answer before its begin", []wire.Segment{says(2, plain, peer), begins(1, peer, plain)}, []string{"1 dialled", "2 said"}},
+		{"the end of an earlier one with its addresses", []wire.Segment{ends(1, pod, peer), begins(2, peer, pod), ends(3, pod, peer)}, []string{"2 dialled", "3 ended"}},
+		{"its end twice", []wire.Segment{ends(3, pod, peer), ends(4, pod, peer), begins(1, peer, pod), ends(5, pod, peer)}, []string{"1 dialled", "3 ended"}},
+		{"the end of what is never told to begin", []wire.Segment{ends(3, pod, stranger), begins(1, stranger, pod), ends(4, pod, peer)}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var told []string
+			from := func(ip netip.Addr) bool { return ip == peer.Addr() }
+			to := func(ip netip.Addr) bool { return ip == pod.Addr() }
+			w := NewWire(func(e timeline.Event) { told = append(told, fmt.Sprintf("%d %s", e.At, e.Attrs["what"])) }, from, to)
+			for _, s := range row.all {
+				w.See(s)
+			}
+			if !slices.Equal(told, row.want) {
+				t.Errorf("told %q, want %q", told, row.want)
+			}
+		})
 	}
 }

@@ -3,7 +3,10 @@
 package node
 
 import (
+	"time"
+
 	"github.com/lastcall-dev/lastcall/assertions"
+	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/suites/tunnel"
 )
 
@@ -23,4 +26,16 @@ func endedEarly(k tunnel.Tunnel, t assertions.Ending) (lacks string, is bool) {
 	}
 	lacks, _ = k.Farewell(begun, t.Exit.At)
 	return lacks, true
+}
+
+// leftBy says whether the wire had the FIN of a tunnel's server by an instant: all that is in front of it had left as well,
+// however late it was read. False where nobody watches the wire.
+func leftBy(c assertions.Case, k tunnel.Tunnel, by time.Duration) bool {
+	first := k.Samples[0]
+	for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
+		if e.Attrs["what"] == timeline.WireEnded && e.Attrs["from"] == first.Addr && e.Attrs["to"] == first.Local && e.At >= first.Start && e.At <= by {
+			return true
+		}
+	}
+	return false
 }

@@ -56,6 +56,19 @@ func frame(at time.Duration, kind timeline.FrameKind) timeline.Frame {
 	return f
 }
 
+// seenOnWire has the wire have the end of each tunnel of a scene at an instant.
+func seenOnWire(build func(scene.Scene), at time.Duration) func(scene.Scene) {
+	return func(s scene.Scene) {
+		build(s)
+		const own = "10.1.0.1:15008"
+		for n := range s.Samples {
+			x := &s.Samples[n]
+			x.Addr, x.Local = own, fmt.Sprintf("10.1.0.9:%d", 1024+n)
+			s.Event(at, timeline.Wire, "", map[string]string{"what": timeline.WireEnded, "from": own, "to": x.Local})
+		}
+	}
+}
+
 func TestToldBeforeItGoes(t *testing.T) {
 	check := ToldBeforeItGoes()
 	with := func(at time.Duration, says ...timeline.Frame) func(scene.Scene) {
@@ -99,6 +112,17 @@ func TestToldBeforeItGoes(t *testing.T) {
 			s.Starve("a", gone)
 		}
 	}
+	// late has the tunnels with nothing in them be told long after the interface, when the wire had the end of each at an instant.
+	late := func(at time.Duration) func(scene.Scene) {
+		return seenOnWire(func(s scene.Scene) {
+			wire(ended(soon, own, peer))(s)
+			for n := range s.Frames {
+				if f := &s.Frames[n]; f.Stream.Flow() == silent.Flow {
+					f.At = gone + time.Second
+				}
+			}
+		}, at)
+	}
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{
 		{Name: "never told, on a node without CPU", Build: starved(with(gone)), Want: spec.Inconclusive},
 		{Name: "no close_notify and a FIN, on a node without CPU", Build: starved(with(gone, frame(soon, timeline.FrameGoAway), frame(soon, timeline.FrameFIN))), Want: spec.Fail},
@@ -122,6 +146,9 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "read a moment after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "read long after the interface", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+readWithin+1, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "told afterwards", Build: with(gone, frame(gone+time.Second, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
+		{Name: "read afterwards, and on the wire before the interface went", Build: late(gone), Want: spec.Pass},
+		{Name: "read afterwards, and on the wire behind the interface", Build: late(gone + 1), Want: spec.Fail},
+		{Name: "read afterwards, and on the wire before it was dialled", Build: late(scene.D - time.Second - 1), Want: spec.Fail},
 		{Name: "its end came afterwards", Build: with(gone, frame(soon, timeline.FrameGoAway), frame(gone+time.Second, timeline.FrameCloseNotify)), Want: spec.Fail},
 		{Name: "told all when discovery said that it ends", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameCloseNotify)), Want: spec.Pass},
 		{Name: "told when discovery said that it ends, and closed by the client", Build: early(frame(scene.D+time.Second, timeline.FrameGoAway), frame(scene.D+2*time.Second, timeline.FrameClose)), Want: spec.Pass},
@@ -151,8 +178,8 @@ func TestToldBeforeItGoes(t *testing.T) {
 		{Name: "the wire has no end of one that it dialled", Build: wire(dialled(scene.D, client, other), ended(soon, own, peer)), Want: spec.Fail},
 		{Name: "the wire has a FIN of the peer alone", Build: wire(ended(soon, peer, own)), Want: spec.Fail},
 		{Name: "the wire has an RST of the peer", Build: wire(reset(soon, peer, own)), Want: spec.Pass},
-		{Name: "the wire has its FIN a moment after the interface", Build: wire(ended(gone+readWithin, own, peer)), Want: spec.Pass},
-		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+readWithin+1, own, peer)), Want: spec.Fail},
+		{Name: "the wire has its FIN as the interface goes", Build: wire(ended(gone, own, peer)), Want: spec.Pass},
+		{Name: "the wire has its FIN behind the interface", Build: wire(ended(gone+1, own, peer)), Want: spec.Fail},
 		{Name: "the wire had its end when discovery said that it ends", Build: wire(ended(scene.D, own, peer)), Want: spec.Pass},
 		{Name: "the wire had its end before the workload's began", Build: wire(ended(scene.D-1, own, peer)), Want: spec.Inconclusive},
 		{Name: "the wire had the end of one that was dialled later", Build: wire(ended(scene.D-1, own, peer), dialled(scene.D+1, client, other), ended(scene.D+2, client, other)), Want: spec.Inconclusive},
@@ -191,6 +218,8 @@ func TestEndedWhenAcknowledged(t *testing.T) {
 		{Name: "cut", Build: with(frame(soon, timeline.FrameRST)), Want: spec.Pass},
 		{Name: "read a moment later", Build: with(frame(done+readWithin, timeline.FrameFIN)), Want: spec.Pass},
 		{Name: "ended behind it", Build: with(frame(done+readWithin+1, timeline.FrameFIN)), Want: spec.Fail},
+		{Name: "read behind it, and on the wire before", Build: seenOnWire(with(frame(done+time.Second, timeline.FrameFIN)), done), Want: spec.Pass},
+		{Name: "read behind it, and on the wire then", Build: seenOnWire(with(frame(done+time.Second, timeline.FrameFIN)), done+1), Want: spec.Fail},
 		{Name: "told, and not ended", Build: with(frame(soon, timeline.FrameGoAway)), Want: spec.Fail},
 		{Name: "told all when discovery said that it ends", Build: func(s scene.Scene) {
 			s.Event(done, timeline.CNIDel, scene.UID, map[string]string{"took": "100ms"})

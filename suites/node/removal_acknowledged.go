@@ -38,7 +38,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Resolution: 60 * time.Millisecond,
 })
 
-// readWithin is how long after it has come the end of a tunnel is read: by our own client, and from the wire.
+// readWithin is how long after it has come the end of a tunnel is read by our own client.
 const readWithin = 100 * time.Millisecond
 
 // EndedWhenAcknowledged judges the tunnels that stood when the app had exited: by the end of DEL each has
@@ -88,7 +88,7 @@ func EndedWhenAcknowledged() assertions.Check {
 					if end, over := k.Ended(); over {
 						ended = min(ended, end.At)
 					}
-					if ended > done+readWithin && untold == "" {
+					if ended > done+readWithin && untold == "" && !leftBy(c, k, done) {
 						stands++
 						tally.Late(c, done, t.Name, k.Samples[0].ID, "%s: %s stood when the removal was acknowledged", t.Clock(done), k)
 					}
