@@ -78,10 +78,11 @@ conformance-full: bin/lastcall ## all versions, kube-proxy modes and IP families
 # A run that left no report is not tried again; one that failed is no reason to stop: how often it does is the question.
 soak: ## run the suite TIMES times, and write what its reports say together
 	@[ $(TIMES) -ge 2 ] || { echo 'make soak: TIMES=$(TIMES): what is added up are two runs or more' >&2; exit 2; }; \
-	set -o pipefail; dir=lastcall-report/soak-$$(date -u +%Y%m%d-%H%M%S); failed=; \
+	set -o pipefail; dir=lastcall-report/soak-$$(date -u +%Y%m%d-%H%M%S); failed=; stopped=; trap 'stopped=1' INT; \
 	for n in $$(seq -w $(TIMES)); do \
 		echo "make soak: run $$n of $(TIMES)" >&2; \
 		$(MAKE) --no-print-directory conformance ARGS='$(ARGS) --out '$$dir/$$n || failed=1; \
+		[ -z "$$stopped" ] || { echo "make soak: stopped at run $$n of $(TIMES)" >&2; failed=1; break; }; \
 		[ -n "$$(find $$dir/$$n -maxdepth 2 -name report.yaml 2>/dev/null)" ] || { echo "make soak: run $$n left no report in $$dir/$$n" >&2; failed=1; break; }; \
 	done; \
 	for system in $$(cd $$dir 2>/dev/null && find . -mindepth 2 -maxdepth 3 -name report.yaml -printf '%P\n' | sed 's,^[^/]*/,,; s,/*report.yaml$$,,; s,^$$,.,' | sort -u); do \
