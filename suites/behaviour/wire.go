@@ -18,8 +18,8 @@ type Wire struct {
 	tell     func(timeline.Event)
 	from, to func(netip.Addr) bool
 	told     map[wired]bool
-	// ahead is what was read before the begin of its connection, and when it passed: each node's wire is read by itself, and one
-	// that has a busy reader behind the others.
+	// ahead is what was read of connections whose begin is not told, and when it passed: each node's wire is read by itself, and
+	// one that has a busy reader behind the others.
 	ahead map[wired]time.Duration
 }
 
@@ -64,7 +64,7 @@ func (w *Wire) shows(is wired, at time.Duration) {
 	case w.told[is]:
 		return
 	case !w.ours(is):
-		if _, there := w.ahead[is]; !there && w.mayBegin(is) {
+		if _, there := w.ahead[is]; !there && is.what != timeline.WireDialled {
 			w.ahead[is] = at
 		}
 		return
@@ -90,20 +90,13 @@ func (w *Wire) shows(is wired, at time.Duration) {
 // ours says whether it is told of: what begins between the addresses that count; what was told to begin, whether its pods are
 // known yet or not; and what is said of which nobody saw the begin.
 func (w *Wire) ours(is wired) bool {
+	from, to := is.from.Addr(), is.to.Addr()
 	if is.what == timeline.WireDialled {
-		return w.begins(is.from, is.to)
+		return w.from(from) && w.to(to)
 	}
 	begun := w.told[wired{timeline.WireDialled, is.from, is.to}] || w.told[wired{timeline.WireDialled, is.to, is.from}]
-	return begun || is.what == timeline.WireSaid && w.to(is.from.Addr()) && w.to(is.to.Addr())
+	return begun || is.what == timeline.WireSaid && w.to(from) && w.to(to)
 }
-
-// mayBegin says whether it is of a connection that is told of, should its begin be read yet: another node's wire has that.
-func (w *Wire) mayBegin(is wired) bool {
-	return is.what != timeline.WireDialled && (w.begins(is.from, is.to) || w.begins(is.to, is.from))
-}
-
-// begins says whether it is told of that one address dials another.
-func (w *Wire) begins(from, to netip.AddrPort) bool { return w.from(from.Addr()) && w.to(to.Addr()) }
 
 // wired is what is told once of a connection, in one direction.
 type wired struct {
