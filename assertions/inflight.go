@@ -73,6 +73,12 @@ func (g *gather) completes(c Case, t Ending, at Instant, called string, whole ma
 			}
 			continue
 		}
+		if s.Failed() && s.First == 0 && !begun[s.ID] && arrived(s) > at.At-at.Err-atOnce {
+			if arrived(s) < at.At+at.Err {
+				g.doubt("a request reached %s %s before %s and was never answered, and nobody says that it was begun: whether the instance had read it by then nobody can tell", t.Name, ms(at.At-arrived(s)), called)
+			}
+			continue // or it was sent behind it, on a connection that was over
+		}
 		w.all++
 		if !s.Saturated {
 			w.sound++
@@ -90,6 +96,17 @@ func (g *gather) completes(c Case, t Ending, at Instant, called string, whole ma
 		g.unbegun(c.Timeline, begun)
 	}
 	return inflight, w
+}
+
+// arrived is when a request can have reached its peer, at the soonest: where it is written at once, not
+// before it was. What is begun is not yet written: that may be by a tenth of a second later where a
+// machine is busy, and a server that ends what is idle (net/http's Shutdown) ends its connection meanwhile.
+func arrived(s timeline.Sample) time.Duration {
+	at := max(s.Start, s.Dial)
+	if op := s.Stream.Flow().Op; op == flow.Slow || op == flow.Chunked {
+		at = max(at, s.Sent)
+	}
+	return at + delay(s)
 }
 
 // unended doubts an answer that no backend says it gave whole.

@@ -159,6 +159,20 @@ func (s *scene) disown(which func(timeline.Sample) bool, at timeline.Phase) (id 
 	panic("nobody to turn away")
 }
 
+// lostUnread has a slow GET end with its connection, which was written at an instant and that no backend began.
+func lostUnread(sent time.Duration) func(*scene) {
+	return func(s *scene) {
+		slow := func(x timeline.Sample) bool { return x.Stream.Flow().Op == flow.Slow && x.Start > 9*sec && x.Start < 9900*time.Millisecond }
+		s.turnAway(slow, timeline.PhaseFirstByte)
+		for i := range s.tl.Samples {
+			if x := &s.tl.Samples[i]; slow(*x) {
+				x.Outcome, x.First, x.Sent, x.End = timeline.Closed, 0, sent, del+20*time.Millisecond
+				return
+			}
+		}
+	}
+}
+
 // once builds a scene once, and gives each caller a copy of its own to spoil.
 func once(build func() *scene) func() *scene {
 	built := sync.OnceValue(func() *scene {
@@ -478,6 +492,9 @@ func TestChecks(t *testing.T) {
 		{"inflight: one turned away in the middle of its answer", CompletesInflight(), func(s *scene) {
 			s.turnAway(func(x timeline.Sample) bool { return slowOp(x) && between(&x, 9*sec, 10*sec) }, timeline.PhaseBody)
 		}, spec.Fail},
+		{"inflight: one that was begun before D, and written behind it", CompletesInflight(), lostUnread(del + 12*time.Millisecond), spec.Pass},
+		{"inflight: one that was written just before D, and nobody says that it was begun", CompletesInflight(), lostUnread(del - 5*time.Millisecond), spec.Inconclusive},
+		{"inflight: one that was written long before D, and nobody says that it was begun", CompletesInflight(), lostUnread(del - 100*time.Millisecond), spec.Fail},
 		{"inflight: all went with the process, at a D that is known no better", CompletesInflight(), func(s *scene) {
 			const went = del + 300*time.Millisecond
 			s.blurD(sec / 2)
