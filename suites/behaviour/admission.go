@@ -32,7 +32,7 @@ type admission struct {
 	controls int
 	// tails are the numbers of those that run and whose disruption is over.
 	tails map[int]bool
-	// early are those that go up while others end, earlyMost at most.
+	// early are those that go up while others end, earlyMost at most, or lightMost controls.
 	early []admitted
 	told  bool // that they wait
 }
@@ -48,7 +48,11 @@ type admitted struct {
 }
 
 // earlyMost is how many go up at once while others end. Each should stand by the time the others have ended; a third one would not.
-const earlyMost = 2
+// Of light controls it may: they are short, so that each turn of theirs is mostly waiting for pods.
+const (
+	earlyMost = 2
+	lightMost = 3
+)
 
 func newAdmission(p Price, fault spec.Fault, plan []Scenario, of []int, cores float64, room func(Scenario, float64, time.Time) bool) *admission {
 	return &admission{
@@ -68,7 +72,7 @@ func (a *admission) next() (admitted, bool) {
 			return a.fits(s) && (a.lanes.running == 0 || a.room(s, a.lanes.loaded(), a.lanes.changed))
 		})
 	}
-	if i < 0 && len(a.early) < earlyMost && a.ending() {
+	if i < 0 && a.ending() {
 		i, early = a.pickEarly(), true
 	}
 	if i < 0 {
@@ -111,6 +115,13 @@ func (a *admission) pickEarly() int {
 		if x.light(a.fault) {
 			controls++
 		}
+	}
+	most := earlyMost
+	if controls == len(a.early) {
+		most = lightMost // beside controls there are only such
+	}
+	if len(a.early) >= most {
+		return -1
 	}
 	return pick(a.waiting, a.fault, len(a.early), controls, func(s Scenario) bool {
 		return a.price.takes(s).stands <= free+grain && s.Topology.Late == 0

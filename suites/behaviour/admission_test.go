@@ -259,6 +259,21 @@ func TestAdmissionEarly(t *testing.T) {
 		a.whole()
 	})
 
+	t.Run("three light controls, and nothing else beside them", func(t *testing.T) {
+		light := func(name string) Scenario { return Scenario{Name: name, Control: true, Cost: 0.2} }
+		dear := Scenario{Name: "control", Control: true, Cost: 0.9}
+		a := admitting(t, p, dear, light("x"), light("y"), light("z"), light("4"), one)
+		a.inTail("control")
+		for _, name := range []string{"x", "y", "z"} {
+			a.begins("in its tail", name, true)
+		}
+		a.begins("beside three", "", false)
+		b := admitting(t, p, dear, light("x"), one)
+		b.inTail("control")
+		b.begins("in its tail", "x", true)
+		b.begins("beside a control", "", false)
+	})
+
 	t.Run("what never goes up early", func(t *testing.T) {
 		late := other
 		late.Topology.Late = time.Second

@@ -113,6 +113,11 @@ var (
 		Role: system.Sidecar, Form: system.Plain, Replicas: 3, MinDrain: 9 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
+	// BesideTwo is Beside with two instances, in the times of Gated.
+	BesideTwo = Topology{
+		Role: system.Sidecar, Form: system.Plain, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Deadline: 20 * time.Second, Grace: 30 * time.Second,
+	}
 	// BesideExhausted is an app that accepts until it is killed, with a sidecar that gets SIGTERM together with it.
 	BesideExhausted = Topology{
 		Role: system.Sidecar, Form: system.Plain, Replicas: 2, MinDrain: 30 * time.Second, Unready: 2 * time.Second,
@@ -261,7 +266,7 @@ var (
 	// DeleteTwice is DeleteEach with a second SIGTERM 2 s after the deletion, but for the
 	// last pod: what that one does, one SIGTERM does.
 	DeleteTwice = disrupt.Disruption{Kind: disrupt.Delete, Targets: SlowDrain.Replicas, Serial: true, Midway: disrupt.SigtermAgain, After: 2 * time.Second}
-	// EndBoth ends both instances of a gateway, one after the other.
+	// EndBoth ends both instances of a gateway, or of an app, one after the other.
 	EndBoth = disrupt.DeleteEach(Gated.Replicas)
 	// DeleteBoth deletes the pods of Controlling one after the other: one of them leads.
 	DeleteBoth = disrupt.DeleteEach(Controlling.Replicas)

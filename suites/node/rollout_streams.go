@@ -22,7 +22,7 @@ const streamTakes = 20 * time.Second
 
 var _ = behaviour.Register(behaviour.Behaviour{
 	ID:    "node.rollout-streams",
-	Title: "A roll-out of the node proxies under load fails no request, and ends no long stream before a proxy's deadline, nor then without a word",
+	Title: "A roll-out of the node proxies under load fails no request and ends no long stream before a proxy's deadline, nor then without a word",
 	Level: spec.Must,
 	Refs: []spec.Ref{{
 		Doc: "project", Section: "after RFC 9113, section 6.8", URL: "https://www.rfc-editor.org/rfc/rfc9113#section-6.8",

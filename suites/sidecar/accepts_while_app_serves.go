@@ -31,14 +31,14 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A proxy that stops accepting at SIGTERM, which a plain container gets together with the app. One that waits for a time which is shorter than the app's drain. A drain that a preStop hook begins, before the app's own has ended.",
 	Fix:    "Let the sidecar accept until the app's containers are gone: as a native sidecar (an init container with restartPolicy: Always) it is told to go after them. As a plain container let it wait for the app's end, and not for a time.",
 
-	Topology: behaviour.Beside,
-	Disrupt:  behaviour.DeleteEach,
+	Topology: behaviour.BesideTwo,
+	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 25},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.H2C, Conns: flow.New, Op: flow.Get}, Rate: 10},
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
 	Checks:     []assertions.Check{ThroughSidecar(assertions.AcceptsWhileAppDoes())},
 	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.WaitsTooShort},
-	Resolution: 20 * time.Millisecond,
+	Resolution: 40 * time.Millisecond,
 })

@@ -38,8 +38,8 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Causes: "A pool that looks at a tunnel only when it next uses it, and not at the GOAWAY and close_notify that came on it. Or the other side's sidecar exits and ends nothing before.",
 	Fix:    "Read from each tunnel all the time, also where nothing is in it; on GOAWAY take it from the pool, and close it with its last stream.",
 
-	Topology: behaviour.Beside,
-	Disrupt:  behaviour.DeleteEach,
+	Topology: behaviour.BesideTwo,
+	Disrupt:  behaviour.EndBoth,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 25},
 	},
