@@ -64,11 +64,14 @@ func (g *gather) completes(c Case, t Ending, at Instant, called string, whole ma
 			believed = true
 			continue
 		}
+		if s.Failed() && (s.Phase == timeline.PhaseDial || s.Phase == timeline.PhaseTLS) {
+			continue // it was never in hand
+		}
 		// What was begun before, and went with the process, was in flight when that was told.
 		withIt := s.Failed() && t.Exit.Known() && s.Start < at.At-at.Err && s.End >= t.Exit.At-t.Exit.Err-atOnce
 		if s.Start >= at.At-at.Err || s.End <= at.At+at.Err && !withIt {
 			// In flight or not: nobody knows.
-			if s.Failed() && s.Phase != timeline.PhaseDial { // which was never in hand
+			if s.Failed() {
 				g.doubt("a request at %s broke within the uncertainty of %s (±%s, %s)", t.Name, called, ms(at.Err), at.Source)
 			}
 			continue

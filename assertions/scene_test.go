@@ -162,7 +162,9 @@ func (s *scene) disown(which func(timeline.Sample) bool, at timeline.Phase) (id 
 // lostUnread has a slow GET end with its connection, which was written at an instant and that no backend began.
 func lostUnread(sent time.Duration) func(*scene) {
 	return func(s *scene) {
-		slow := func(x timeline.Sample) bool { return x.Stream.Flow().Op == flow.Slow && x.Start > 9*sec && x.Start < 9900*time.Millisecond }
+		slow := func(x timeline.Sample) bool {
+			return x.Stream.Flow().Op == flow.Slow && x.Start > 9*sec && x.Start < 9900*time.Millisecond
+		}
 		s.turnAway(slow, timeline.PhaseFirstByte)
 		for i := range s.tl.Samples {
 			if x := &s.tl.Samples[i]; slow(*x) {

@@ -25,11 +25,18 @@ func underWay(c Case, t Ending, from time.Duration) []timeline.Sample {
 	shut, begun := stopsAccepting(c, t, from), begunIDs(c.Timeline)
 	var out []timeline.Sample
 	for _, s := range c.Timeline.Samples {
-		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !untaken(s, begun) && s.End-delay(s) > from && s.Start < shut-atTheDoor {
+		if directTo(s, t.UID) && slowOp(s) && s.Phase != timeline.PhaseDial && !untaken(s, begun) && !metTheEnd(s, begun) && s.End-delay(s) > from && s.Start < shut-atTheDoor {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// metTheEnd says whether a request on a kept connection met the end of that, as far as anybody knows: it failed at once, without an
+// answer, and no backend says that it began it. RFC 9112 section 9.5: "a client might have started to send a new request at the
+// same time that the server has decided to close the "idle" connection."
+func metTheEnd(s timeline.Sample, begun map[string]bool) bool {
+	return s.Failed() && s.Nth > 1 && s.First == 0 && !begun[s.ID] && s.End-arrived(s) < atOnce
 }
 
 // turnedAway says whether a client was told that its request was not processed,

@@ -236,6 +236,8 @@ const (
 	// there was no answer in the probe's time: on a busy machine that says nothing
 	// of the instance. Err is the time since the look before.
 	Health EventKind = "health"
+	// Looked: an instance was probed, and answered or did not; told where it matters how often that was. Attrs: probe.
+	Looked EventKind = "health.looked"
 
 	// Timers: what the manifest of the instances says of their end. Attrs, Go
 	// durations but for threshold: probe (a readiness probe's period), threshold

@@ -4,6 +4,7 @@ package behaviour
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions"
@@ -20,12 +21,12 @@ type Wire struct {
 	told     map[wired]bool
 	// ahead is what was read of connections whose begin is not told, and when it passed: each node's wire is read by itself, and
 	// one that has a busy reader behind the others.
-	ahead map[wired]time.Duration
+	ahead map[wired][]time.Duration
 }
 
 // NewWire tells of what begins from some addresses to some, and of what is said between these last.
 func NewWire(tell func(timeline.Event), from, to func(netip.Addr) bool) *Wire {
-	return &Wire{tell: tell, from: from, to: to, told: map[wired]bool{}, ahead: map[wired]time.Duration{}}
+	return &Wire{tell: tell, from: from, to: to, told: map[wired]bool{}, ahead: map[wired][]time.Duration{}}
 }
 
 // Watched tells that somebody looks from now on.
@@ -64,8 +65,8 @@ func (w *Wire) shows(is wired, at time.Duration) {
 	case w.told[is]:
 		return
 	case !w.ours(is):
-		if _, there := w.ahead[is]; !there && is.what != timeline.WireDialled {
-			w.ahead[is] = at
+		if is.what != timeline.WireDialled && len(w.ahead[is]) < aheadMost {
+			w.ahead[is] = append(w.ahead[is], at)
 		}
 		return
 	}
@@ -78,14 +79,19 @@ func (w *Wire) shows(is wired, at time.Duration) {
 	}
 	for _, what := range []string{timeline.WireSaid, timeline.WireEnded, timeline.WireReset} {
 		for _, one := range []wired{{what, is.from, is.to}, {what, is.to, is.from}} {
-			passed, there := w.ahead[one]
+			all := w.ahead[one]
 			delete(w.ahead, one)
-			if there && passed >= at { // else it is of one that had the same addresses before
-				w.shows(one, passed)
+			// What passed before is of a connection that had the same addresses.
+			if i := slices.IndexFunc(all, func(passed time.Duration) bool { return passed >= at }); i >= 0 {
+				w.shows(one, all[i])
 			}
 		}
 	}
 }
+
+// aheadMost is how many segments of a kind are kept of addresses whose connection's begin is not told: some that were sent again, and of
+// a connection before.
+const aheadMost = 8
 
 // ours says whether it is told of: what begins between the addresses that count; what was told to begin, whether its pods are
 // known yet or not; and what is said of which nobody saw the begin.

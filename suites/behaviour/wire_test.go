@@ -88,6 +88,7 @@ func TestWireReadOutOfOrder(t *testing.T) {
 		{"its reset before its begin", []wire.Segment{passed(3, pod, peer, resets), passed(1, peer, pod, begins)}, []string{"1 dialled", "3 reset"}},
 		{"an answer before its begin", []wire.Segment{passed(2, plain, peer, speaks), passed(1, peer, plain, begins)}, []string{"1 dialled", "2 said"}},
 		{"the end of an earlier one with its addresses", []wire.Segment{passed(1, pod, peer, ends), passed(2, peer, pod, begins), passed(3, pod, peer, ends)}, []string{"2 dialled", "3 ended"}},
+		{"the end of an earlier one, and its own, before its begin", []wire.Segment{passed(1, pod, peer, ends), passed(3, pod, peer, ends), passed(2, peer, pod, begins)}, []string{"2 dialled", "3 ended"}},
 		{"its end twice", []wire.Segment{passed(3, pod, peer, ends), passed(4, pod, peer, ends), passed(1, peer, pod, begins), passed(5, pod, peer, ends)}, []string{"1 dialled", "3 ended"}},
 		{"the end of what is never told to begin", []wire.Segment{passed(3, pod, stranger, ends), passed(1, stranger, pod, begins), passed(4, pod, peer, ends)}, nil},
 	} {

@@ -85,6 +85,8 @@ func ServedFromBegin() assertions.Check {
 				}
 				held, looked := e.Attrs["held"]
 				switch why := e.Attrs["error"]; {
+				case why != "" && took > bound: // its time was over
+					tally.Late(c, e.At, e.Name, "", "%s: %s", when, why)
 				case why != "":
 					tally.Against(e.At, e.Name, "", "%s: %s", when, why)
 				case !looked:

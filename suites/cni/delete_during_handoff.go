@@ -110,6 +110,8 @@ func promptly(c assertions.Case, y *assertions.Tally, all []call, many string) s
 	for _, k := range all {
 		slowest = max(slowest, k.took)
 		switch {
+		case k.failed != "" && k.took > bound: // it may have been ended for that
+			y.Late(c, k.At, k.Name, "", "%v failed after %s: %s", k, k.took.Round(time.Millisecond), k.failed)
 		case k.failed != "":
 			k.against(y)
 		case k.command == "DEL" && k.left():

@@ -202,7 +202,7 @@ func (m *meshed) stream(p load.Profile, target, ip string, port int) load.Stream
 
 // in is where instances stand that have something beside them.
 func (m *meshed) in(beside func(system.Place, int) (host.Beside, error)) *host.Pods {
-	return &host.Pods{Network: m.bench.network, Node: m.spread(), Beside: beside}
+	return &host.Pods{Network: m.bench.network, Node: m.spread(), Beside: beside, Looks: m.crashes()}
 }
 
 // beside says what the mesh puts into the pod of an instance that is an endpoint of a Service.

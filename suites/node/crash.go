@@ -72,6 +72,7 @@ func CutShows() assertions.Check {
 					case s.End > a.killed+showsWithin:
 						tally.Late(c, s.End, name, id, "%s: %s, which was under way at the SIGKILL, hung until then: %s", a.when(s.End), says, s.Outcome)
 					case !s.Failed():
+					case s.Phase == timeline.PhaseDial: // it was begun before, and came when nobody listened
 					case s.Outcome == timeline.Reset, inTLS && (s.Outcome == timeline.StreamReset || s.Outcome == timeline.Truncated || s.Outcome == timeline.Closed):
 						n++
 					default:
@@ -142,9 +143,10 @@ func OnlyTheGap(by manner) assertions.Check {
 						within = servedWithin
 					}
 					switch {
-					case !s.Failed() && uid != "" && here && f.Protocol.Tunnels() && (first == 0 || s.End < first):
+					case s.Failed() || uid == "" || !here || s.Start < a.started: // or one who dies answered it
+					case f.Protocol.Tunnels() && (first == 0 || s.End < first):
 						first = s.End
-					case !s.Failed() && uid != "" && here && !itself && (through == 0 || s.End < through):
+					case !itself && (through == 0 || s.End < through):
 						through = s.End
 					}
 					switch {

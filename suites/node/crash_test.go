@@ -59,6 +59,13 @@ func TestOnlyTheGap(t *testing.T) {
 		}), Want: spec.Pass},
 		{Name: "the next one serves late", Build: with(
 			failing(ownTunnel, stays, servesAt, startedAt+11*second), failing(sendsOut, stays, servesAt, startedAt+11*second)), Want: spec.Fail},
+		{Name: "the next one serves late, and the one that dies answers once more", Build: with(
+			failing(ownTunnel, stays, servesAt, startedAt+11*second), failing(sendsOut, stays, servesAt, startedAt+11*second), func(s scene.Scene) {
+				s.Add(timeline.Sample{
+					Stream: flow.To(ownTunnel, stays), ID: "last", Conn: 999, Nth: 1, Due: killedAt, Start: killedAt, Sent: killedAt + 1, First: killedAt + 2, End: killedAt + 3,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone,
+				})
+			}), Want: spec.Fail},
 		{Name: "no gap", Build: with(func(s scene.Scene) {
 			for i := range s.Samples {
 				s.Samples[i].Outcome = timeline.OK
@@ -101,6 +108,9 @@ func TestCutShows(t *testing.T) {
 		{Name: "reset, and in TLS without a close_notify", Build: with(then), Want: spec.Pass},
 		{Name: "as if it were whole", Build: with(then, under(throughMesh, stays, is(timeline.Truncated))), Want: spec.Fail},
 		{Name: "ended before the first byte", Build: with(then, under(throughMesh, stays, is(timeline.Closed))), Want: spec.Fail},
+		{Name: "begun before, and dialled behind it", Build: with(then, under(throughMesh, stays, func(x *timeline.Sample) {
+			x.Outcome, x.Phase, x.Sent, x.First = timeline.Refused, timeline.PhaseDial, 0, 0
+		})), Want: spec.Pass},
 		{Name: "hung", Build: with(then, under(throughMesh, stays, late)), Want: spec.Fail},
 		{Name: "answered", Build: with(then, under(throughMesh, stays, is(timeline.OK))), Want: spec.Pass},
 		{Name: "tunnels that stand", Build: with(nil), Want: spec.Fail},

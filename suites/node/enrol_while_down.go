@@ -195,7 +195,7 @@ func NewcomersAreMeshed() assertions.Check {
 					}
 					for _, e := range c.Timeline.EventsOf(timeline.Wire, "") {
 						from, to := e.Attrs["from"], e.Attrs["to"]
-						if e.Attrs["what"] != timeline.WireDialled || !at(from, n.ips) && !at(to, n.ips) {
+						if e.Attrs["what"] != timeline.WireDialled || e.At < a.killed || !at(from, n.ips) && !at(to, n.ips) { // or another one had its address
 							continue
 						}
 						if tunnel.Takes(to) {

@@ -81,11 +81,14 @@ func ProbesPassBy() assertions.Check {
 						tally.Against(e.At, e.Subject, "", "%s", text)
 					}
 				}
-				if a.started-a.killed < leastLooks*health.Period {
-					continue
+				looked := map[string]int{} // at an instance while there was none
+				for _, e := range c.Timeline.EventsOf(timeline.Looked, "") {
+					if e.Attrs["probe"] == health.Ready && e.At >= a.killed && e.At < a.started {
+						looked[e.Subject]++
+					}
 				}
-				for _, was := range good {
-					if was {
+				for uid, was := range good {
+					if was && looked[uid] >= leastLooks {
 						stayed++
 					}
 				}

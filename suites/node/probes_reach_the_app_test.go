@@ -3,6 +3,7 @@
 package node
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +28,9 @@ func TestProbesPassBy(t *testing.T) {
 			for _, uid := range []string{stays, goneFirst, elsewhere} {
 				says(s, killedAt-5*second, uid, health.Ready, "true")
 				says(s, killedAt-5*second, uid, health.Live, "true")
+				for at := killedAt - 2*second; at < startedAt+2*second; at += health.Period {
+					s.Event(at, timeline.Looked, uid, map[string]string{"probe": health.Ready})
+				}
 			}
 			s.Event(killedAt+second/2, timeline.PodDeletion, goneFirst, map[string]string{"grace": "15"})
 			for _, m := range more {
@@ -53,6 +57,9 @@ func TestProbesPassBy(t *testing.T) {
 					s.Events[i].At = killedAt + second/2
 				}
 			}
+		}), Want: spec.Inconclusive},
+		{Name: "a prober that stood still", Build: with(func(s scene.Scene) {
+			s.Events = slices.DeleteFunc(s.Events, func(e timeline.Event) bool { return e.Kind == timeline.Looked && e.At > killedAt })
 		}), Want: spec.Inconclusive},
 		{Name: "the agent alone", Build: func(s scene.Scene) { crash(s, "agent") }, Want: spec.Inconclusive},
 	})

@@ -34,7 +34,7 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	// The runner adds the traffic of everything else that was selected.
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 30},
-		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
+		{Flow: flow.Flow{Path: flow.Direct, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 8},
 	},
 	Checks:     []assertions.Check{assertions.SeesAbruptDeath()},
 	BrokenBy:   []spec.Fault{disrupt.KillMisses, behaviour.DeafClients},
