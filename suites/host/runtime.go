@@ -62,7 +62,8 @@ const hungFor = 500 * time.Millisecond
 type runtimeCalls struct {
 	*meshed
 	node         *nodeSide
-	agent, proxy string // how they are (timeline.CNIUp...)
+	agent, proxy string   // how they are (timeline.CNIUp...)
+	claimed      []string // versions that VERSION named
 }
 
 // calledPod is a pod that the runtime has made, with nothing in it.
@@ -246,6 +247,7 @@ func (r *runtimeCalls) versions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.claimed = all
 	for n, v := range all {
 		p, of := pods[n], map[string]string{"version": v}
 		p.Attachment = p.As(v)
@@ -272,11 +274,16 @@ func (p *calledPod) bare() error {
 	return errors.Join(redirect.Remove(space), space.Close())
 }
 
-// again calls DEL of the same pods three times.
+// again calls DEL of the same pods three times, each pod's in a version of its own.
 func (r *runtimeCalls) again(ctx context.Context) error {
 	pods, err := r.open(r.node.runtime, "again", callsAgain)
 	if err != nil {
 		return err
+	}
+	for n, p := range pods { // in the oldest version, one in the middle, and the newest
+		if last := len(r.claimed) - 1; last > 0 {
+			p.Attachment = p.As(r.claimed[n*last/(len(pods)-1)])
+		}
 	}
 	r.addAll(ctx, pods)
 	r.delAll(ctx, pods)
