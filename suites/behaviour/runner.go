@@ -595,16 +595,25 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
 	say("recording the tail")
-	calibrates := s.calibrates(r.cfg.How.Fault)
-	if !calibrates {
+	// Others go up in the tail, and that is felt: they wait where what fails then is judged, and in a control, where a client that is
+	// held up says nothing of the others.
+	p := r.cfg.Report.Settings.P.D()
+	calibrates, counts := s.calibrates(r.cfg.How.Fault), s.countsBehind()
+	if !calibrates && !counts {
 		w.tail()
 	}
-	if err := disrupt.Pause(ctx, s.tail(r.cfg.Report.Settings.P.D())); err != nil {
+	if err := disrupt.Pause(ctx, p); err != nil {
+		return err
+	}
+	if !calibrates && counts {
+		w.tail()
+	}
+	if err := disrupt.Pause(ctx, s.tail(p)-p); err != nil {
 		return err
 	}
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
 	if calibrates {
-		w.tail() // a client that is held up before says nothing of the others
+		w.tail()
 	}
 	if err := ground.Stop(ctx); err != nil {
 		return fmt.Errorf("ending the load: %w", err)
@@ -632,6 +641,11 @@ func (s Scenario) tail(p time.Duration) time.Duration {
 		return p
 	}
 	return p + tailFor
+}
+
+// countsBehind says whether what fails between the last exit and P behind it is judged: in a roll-out each request is.
+func (s Scenario) countsBehind() bool {
+	return s.Disrupt.Kind == disrupt.RollOut || s.Disrupt.Kind == disrupt.ReplaceProxies
 }
 
 // longest is how long the longest request of some traffic takes by design.
