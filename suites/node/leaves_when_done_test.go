@@ -33,7 +33,7 @@ func TestLeavesWhenDone(t *testing.T) {
 					add(whileGoing.Flow, n+1, goesAt+3*time.Second)
 				}
 				for n := range mutes {
-					add(unsaying.Flow, n+100, goesAt+10*time.Second)
+					add(unsaying.Flow, n+100, goesAt-time.Second+1)
 				}
 				replace(s, node, goesAt, goesAt+after)
 			}
