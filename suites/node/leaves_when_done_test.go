@@ -37,6 +37,7 @@ func TestLeavesWhenDone(t *testing.T) {
 				}
 				replace(s, node, goesAt, goesAt+after)
 			}
+			replace(s, "c", goesAt, goesAt+after) // where nobody is that our client dials
 		}
 	}
 	check := LeavesWhenDone()
