@@ -76,9 +76,9 @@ func (g *gather) completes(c Case, t Ending, at Instant, called string, whole ma
 			}
 			continue
 		}
-		if s.Failed() && s.First == 0 && !begun[s.ID] && arrived(s) > at.At-at.Err-atOnce {
-			if arrived(s) < at.At+at.Err {
-				g.doubt("a request reached %s %s before %s and was never answered, and nobody says that it was begun: whether the instance had read it by then nobody can tell", t.Name, ms(at.At-arrived(s)), called)
+		if came := arrived(s); unanswered(s, begun) && came > at.At-at.Err-atOnce {
+			if came < at.At+at.Err {
+				g.doubt("a request reached %s %s before %s and was never answered, and nobody says that it was begun: whether the instance had read it by then nobody can tell", t.Name, ms(at.At-came), called)
 			}
 			continue // or it was sent behind it, on a connection that was over
 		}
@@ -103,7 +103,8 @@ func (g *gather) completes(c Case, t Ending, at Instant, called string, whole ma
 
 // arrived is when a request can have reached its peer, at the soonest: where it is written at once, not
 // before it was. What is begun is not yet written: that may be by a tenth of a second later where a
-// machine is busy, and a server that ends what is idle (net/http's Shutdown) ends its connection meanwhile.
+// machine is busy, and a server that ends what is idle (net/http's Shutdown) ends its connection meanwhile. Its stream may have
+// been opened sooner (opened), as in a tunnel.
 func arrived(s timeline.Sample) time.Duration {
 	at := max(s.Start, s.Dial)
 	if op := s.Stream.Flow().Op; op == flow.Slow || op == flow.Chunked {

@@ -32,11 +32,16 @@ func underWay(c Case, t Ending, from time.Duration) []timeline.Sample {
 	return out
 }
 
-// metTheEnd says whether a request on a kept connection met the end of that, as far as anybody knows: it failed at once, without an
-// answer, and no backend says that it began it. RFC 9112 section 9.5: "a client might have started to send a new request at the
-// same time that the server has decided to close the "idle" connection."
+// metTheEnd says whether a request on a kept connection met the end of that, as far as anybody knows: it failed at once, and
+// nobody says that it was begun. RFC 9112 section 9.5: "a client might have started to send a new request at the same time that the
+// server has decided to close the "idle" connection."
 func metTheEnd(s timeline.Sample, begun map[string]bool) bool {
-	return s.Failed() && s.Nth > 1 && s.First == 0 && !begun[s.ID] && s.End-arrived(s) < atOnce
+	return unanswered(s, begun) && s.Nth > 1 && s.End-arrived(s) < atOnce
+}
+
+// unanswered says whether nothing came back of a request that failed, and no backend says that it began it.
+func unanswered(s timeline.Sample, begun map[string]bool) bool {
+	return s.Failed() && s.First == 0 && !begun[s.ID]
 }
 
 // turnedAway says whether a client was told that its request was not processed,

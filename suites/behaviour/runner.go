@@ -595,26 +595,16 @@ func (r *Recorder) recordIn(ctx context.Context, dir string, meta *Meta, w ways)
 		return fmt.Errorf("%s: %w", s.Disrupt, err)
 	}
 	say("recording the tail")
-	// Others go up in the tail, and that is felt: they wait where what fails then is judged, and in a control, where a client that is
-	// held up says nothing of the others.
 	p := r.cfg.Report.Settings.P.D()
-	calibrates, counts := s.calibrates(r.cfg.How.Fault), s.countsBehind()
-	if !calibrates && !counts {
-		w.tail()
-	}
-	if err := disrupt.Pause(ctx, p); err != nil {
+	quiet := s.quiet(r.cfg.How.Fault, p)
+	if err := disrupt.Pause(ctx, quiet); err != nil {
 		return err
 	}
-	if !calibrates && counts {
-		w.tail()
-	}
-	if err := disrupt.Pause(ctx, s.tail(p)-p); err != nil {
+	w.tail()
+	if err := disrupt.Pause(ctx, s.tail(p)-quiet); err != nil {
 		return err
 	}
 	sink.Event(timeline.Event{Source: "runner", Kind: timeline.Marker, Attrs: map[string]string{"what": assertions.MarkTail}})
-	if calibrates {
-		w.tail()
-	}
 	if err := ground.Stop(ctx); err != nil {
 		return fmt.Errorf("ending the load: %w", err)
 	}
@@ -643,9 +633,17 @@ func (s Scenario) tail(p time.Duration) time.Duration {
 	return p + tailFor
 }
 
-// countsBehind says whether what fails between the last exit and P behind it is judged: in a roll-out each request is.
-func (s Scenario) countsBehind() bool {
-	return s.Disrupt.Kind == disrupt.RollOut || s.Disrupt.Kind == disrupt.ReplaceProxies
+// quiet is for how much of the tail others may not go up, which is felt: all of a control's, where a client that is held up says nothing
+// of the others; and P of a roll-out's, where each request counts until then.
+func (s Scenario) quiet(fault spec.Fault, p time.Duration) time.Duration {
+	switch {
+	case s.calibrates(fault):
+		return s.tail(p)
+	case s.Disrupt.Kind == disrupt.RollOut || s.Disrupt.Kind == disrupt.ReplaceProxies:
+		return p
+	default:
+		return 0
+	}
 }
 
 // longest is how long the longest request of some traffic takes by design.

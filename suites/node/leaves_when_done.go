@@ -63,26 +63,18 @@ func LeavesWhenDone() assertions.Check {
 			var tally assertions.Tally
 			all, on := replacedIn(c), nodesOf(c)
 			tally.Count(replacedFloor, seenGone(all))
-			dialled := map[string]bool{} // the nodes of those who are
-			for _, s := range c.Timeline.Samples {
-				if s.Stream.Flow().Op == flow.Mute {
-					dialled[on[s.Stream.Target()]] = true
-				}
-			}
 			var longest time.Duration
 			judged := 0
 			for _, r := range all {
-				if !dialled[r.node] {
-					continue // on a cluster some nodes have none
-				}
-				judged++
-				n, mutes, done := 0, 0, r.told
+				some, n, mutes, done := false, 0, 0, r.told // some: our client dials somebody on its node
 				for _, s := range c.Timeline.Samples {
 					f := s.Stream.Flow()
-					if !f.Protocol.Tunnels() || on[s.Stream.Target()] != r.node || s.Start >= r.told {
+					if !f.Protocol.Tunnels() || on[s.Stream.Target()] != r.node {
 						continue
 					}
+					some = true
 					switch {
+					case s.Start >= r.told:
 					case f.Op == flow.Mute && !s.Failed() && s.Start > r.told-unsaidFor: // it is over when it stands
 						mutes++
 					case f.Op == flow.Slow && s.End > r.told:
@@ -90,6 +82,10 @@ func LeavesWhenDone() assertions.Check {
 						done = max(done, s.End)
 					}
 				}
+				if !some {
+					continue // a cluster has such nodes
+				}
+				judged++
 				tally.Least(streams, r.proxy, n)
 				tally.Least(unsaid, r.proxy, mutes)
 				if r.gone == 0 {

@@ -4,6 +4,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,27 +19,22 @@ func TestLeavesWhenDone(t *testing.T) {
 	// with has a proxy go on each of two nodes so long after it was told to, with requests that were under way for three seconds more, and
 	// so many connections on which nothing came.
 	with := func(after time.Duration, requests, mutes int) func(scene.Scene) {
-		return func(s scene.Scene) {
-			for i, uid := range []string{scene.UID, scene.OtherUID} {
-				node := twoNodes[i]
-				s.Events = append(s.Events, timeline.Event{At: time.Second, Source: "test", Kind: timeline.PodSeen, Subject: uid, Name: uid, Node: node, Attrs: map[string]string{"node": node}})
-				add := func(of flow.Flow, n int, ends time.Duration) {
-					at := goesAt - time.Second
-					s.Add(timeline.Sample{
-						Stream: flow.To(of, uid), ID: fmt.Sprint(of.Op, uid, n), Conn: uint64(n), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 2, End: ends,
-						Outcome: timeline.OK, Phase: timeline.PhaseDone,
-					})
-				}
-				for n := range requests {
-					add(whileGoing.Flow, n+1, goesAt+3*time.Second)
-				}
-				for n := range mutes {
-					add(unsaying.Flow, n+100, goesAt-time.Second+1)
-				}
-				replace(s, node, goesAt, goesAt+after)
+		nodes := append(slices.Clone(twoNodes), "c") // where nobody is that our client dials
+		return handOverUntil(goesAt+after, nodes, func(s scene.Scene, uid string) {
+			add := func(of flow.Flow, n int, ends time.Duration) {
+				at := goesAt - time.Second
+				s.Add(timeline.Sample{
+					Stream: flow.To(of, uid), ID: fmt.Sprint(of.Op, uid, n), Conn: uint64(n), Nth: 1, Due: at, Start: at, Dial: at + 1, Sent: at + 2, End: ends,
+					Outcome: timeline.OK, Phase: timeline.PhaseDone,
+				})
 			}
-			replace(s, "c", goesAt, goesAt+after) // where nobody is that our client dials
-		}
+			for n := range requests {
+				add(whileGoing.Flow, n+1, goesAt+3*time.Second)
+			}
+			for n := range mutes {
+				add(unsaying.Flow, n+100, goesAt-time.Second+1)
+			}
+		})
 	}
 	check := LeavesWhenDone()
 	scene.Judge(t, func(tl *timeline.Timeline) spec.Finding { return check.Run(assertions.NewCase(tl, scene.P)) }, []scene.Row{

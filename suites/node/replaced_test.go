@@ -24,6 +24,11 @@ const (
 
 // handOver has each node's proxy be replaced, with an instance there, to which something is then added.
 func handOver(nodes []string, each func(s scene.Scene, uid string)) func(scene.Scene) {
+	return handOverUntil(goneAt, nodes, each)
+}
+
+// handOverUntil is handOver of proxies that are gone at an instant.
+func handOverUntil(gone time.Duration, nodes []string, each func(s scene.Scene, uid string)) func(scene.Scene) {
 	return func(s scene.Scene) {
 		for i, uid := range []string{scene.UID, scene.OtherUID} {
 			node := []string{"a", "b"}[i]
@@ -31,7 +36,7 @@ func handOver(nodes []string, each func(s scene.Scene, uid string)) func(scene.S
 			each(s, uid)
 		}
 		for _, node := range nodes {
-			replace(s, node, goesAt, goneAt)
+			replace(s, node, goesAt, gone)
 		}
 	}
 }
