@@ -148,6 +148,9 @@ func (g *gather) accepts(c Case, t Ending, from Instant, called string, to time.
 			continue
 		}
 		inside := at >= from.At+from.Err && at <= to
+		if s.Failed() && at > to-atOnce && s.End > to+from.Err {
+			continue // it was sent before the end, and may have come behind it
+		}
 		if s.Failed() {
 			failed = append(failed, s)
 		}

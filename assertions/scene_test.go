@@ -311,6 +311,22 @@ func TestChecks(t *testing.T) {
 		{"accept: a far client's dial that arrives after P", AcceptsAfterDrain(), func(s *scene) {
 			s.farAway(del+s.p, timeline.Refused)
 		}, spec.Pass},
+		{"accept: sent as D + P comes, and refused behind it", AcceptsAfterDrain(), func(s *scene) {
+			refuse(s, del+s.p-30*time.Millisecond, 30*sec)
+			s.each(func(x *timeline.Sample) {
+				if x.Failed() {
+					x.End = max(x.End, del+s.p+20*time.Millisecond)
+				}
+			})
+		}, spec.Pass},
+		{"accept: refused shortly before D + P", AcceptsAfterDrain(), func(s *scene) {
+			refuse(s, del+s.p-30*time.Millisecond, 30*sec)
+			s.each(func(x *timeline.Sample) {
+				if x.Failed() {
+					x.End = x.Start
+				}
+			})
+		}, spec.Fail},
 		{"accept: refused where D's uncertainty ends the window", AcceptsAfterDrain(), func(s *scene) {
 			s.blurD(100 * time.Millisecond)
 			s.each(func(x *timeline.Sample) {

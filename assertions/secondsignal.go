@@ -165,6 +165,9 @@ func (g *gather) completesSince(c Case, t Ending, signal Instant, to time.Durati
 			}
 			continue
 		}
+		if unanswered(s, begun) && arrived(s) > to-signal.Err-atOnce && s.End > to {
+			continue // it was sent before the end, and may have come behind it
+		}
 		w.all++
 		switch {
 		case s.Failed():
