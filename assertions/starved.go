@@ -64,20 +64,30 @@ func (g *gather) overdue(c Case, s timeline.Sample) string {
 // way out, because all readiness probes were. Every other failure is one on any
 // machine.
 func (g *gather) lost(c Case, s timeline.Sample, target, format string, args ...any) {
-	nobody := false
-	if throughService(s) {
-		switch s.Outcome {
-		case timeline.Refused, timeline.NoRoute:
-			nobody = !c.drainsBegin(s.Start) || g.nobodyServes(c, s)
-		case timeline.Reset, timeline.Closed: // as a balancer says it, to who only reads, and to who still sends
-			nobody = s.Nth <= 1 && s.First == 0 && g.nobodyServes(c, s)
-		}
-	}
-	if s.Outcome == timeline.Timeout || nobody {
+	g.lostAt(c, s, s.Start, target, format, args...)
+}
+
+// lostAt is lost, as is told of an instant.
+func (g *gather) lostAt(c Case, s timeline.Sample, at time.Duration, target, format string, args ...any) {
+	if g.reachedNobody(c, s) {
 		g.late(c, s.Start, target, s.ID, format, args...)
 		return
 	}
-	g.unless(g.overdue(c, s), s.Start, target, s.ID, format, args...)
+	g.failed(c, s, at, target, format, args...)
+}
+
+// reachedNobody says whether a request through the Service may have failed because there was nobody whom it could be sent to.
+func (g *gather) reachedNobody(c Case, s timeline.Sample) bool {
+	if !throughService(s) {
+		return false
+	}
+	switch s.Outcome {
+	case timeline.Refused, timeline.NoRoute:
+		return !c.drainsBegin(s.Start) || g.nobodyServes(c, s)
+	case timeline.Reset, timeline.Closed: // as a balancer says it, to who only reads, and to who still sends
+		return s.Nth <= 1 && s.First == 0 && g.nobodyServes(c, s)
+	}
+	return false
 }
 
 // drainsBegin says whether an instant is within P of some pod's D.

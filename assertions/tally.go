@@ -42,10 +42,10 @@ func (y *Tally) Certain(at time.Duration, target, id, format string, args ...any
 }
 
 // Failed adds a request that failed, as is told of an instant: a culprit, and where its client
-// only gave up, one for when something happened (Late). target is the name of the instance that it
+// only gave up, or found nobody behind the Service, one for when something happened (Late). target is the name of the instance that it
 // is about, and format what is told before what became of the request.
 func (y *Tally) Failed(c Case, s timeline.Sample, at time.Duration, target, format string, args ...any) {
-	y.gather.failed(c, s, at, target, "%s: %s", fmt.Sprintf(format, args...), describe(s))
+	y.gather.lostAt(c, s, at, target, "%s: %s", fmt.Sprintf(format, args...), describe(s))
 }
 
 // Doubt adds why the recording may not show what is asked. Unless there are culprits it makes
