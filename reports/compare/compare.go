@@ -174,6 +174,32 @@ func Of(in []Input) (*Comparison, error) {
 	return c, nil
 }
 
+// Disagree are the behaviours of which two reports have verdicts that are not the same, better or worse, at whatever
+// level; both are those that two reports judge. What is inconclusive says neither.
+func (c *Comparison) Disagree() (names []string, both int) {
+	for i := range c.Behaviours {
+		b := &c.Behaviours[i]
+		if b.Level == LevelRun {
+			continue
+		}
+		var said []*Judged
+		for _, j := range b.Judged {
+			if j != nil && j.Verdict != spec.Inconclusive {
+				said = append(said, j)
+			}
+		}
+		if len(said) < 2 {
+			continue
+		}
+		both++
+		if slices.ContainsFunc(said[1:], func(j *Judged) bool { return !agree(j, said[0]) }) {
+			names = append(names, b.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, both
+}
+
 // Changed counts the behaviours whose verdicts differ.
 func (c *Comparison) Changed() int {
 	n := 0

@@ -16,7 +16,7 @@ import (
 
 func newCompare() *cobra.Command {
 	var format, picture string
-	var propagation bool
+	var propagation, same bool
 	cmd := &cobra.Command{
 		Use:   "compare DIR|FILE...",
 		Short: "Hold reports against the first of them: verdicts, losses, propagation",
@@ -27,10 +27,12 @@ A behaviour that a run was to judge and that its report does not have is worse;
 one that the run was not asked for is no difference.
 
 Exit codes: 0 no MUST, no control, no cell of a kill matrix and no run as a whole
-is worse than in the first report; 1 one is; 2 something could not be read, or is
+is worse than in the first report; 1 one is, or (--same) a verdict is not the same
+or none is of two; 2 something could not be read, or is
 no report.`,
 		Example: `  lastcall report compare lastcall-report/1.34 lastcall-report/1.35
   lastcall report compare -o markdown lastcall-report/* >> "$GITHUB_STEP_SUMMARY"
+  lastcall report compare --same native plain    # two forms of one thing
   lastcall report compare --propagation --picture propagation.png lastcall-report/*`,
 		Args: some(2, "name two reports or more, the first is what the others are held against"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,12 +65,22 @@ no report.`,
 			if len(c.Worse) > 0 {
 				return exit{code: v1alpha1.ExitFail, err: fmt.Errorf("worse than in %s: %s", args[0], strings.Join(c.WorseInWords(), ", "))}
 			}
+			if !same {
+				return nil
+			}
+			switch names, both := c.Disagree(); {
+			case len(names) > 0:
+				return exit{code: v1alpha1.ExitFail, err: fmt.Errorf("--same: not the same verdict: %s", strings.Join(names, ", "))}
+			case both == 0:
+				return exit{code: v1alpha1.ExitFail, err: errors.New("--same: no behaviour has a verdict in two of these reports")}
+			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&format, "output", "o", "text", "text, markdown or yaml")
 	f.BoolVar(&propagation, "propagation", false, "write only what the service network did, by version and mode, as a Markdown table")
+	f.BoolVar(&same, "same", false, "exit 1 where two reports have verdicts that are not the same, at whatever level; what is inconclusive says neither")
 	f.StringVar(&picture, "picture", "", "draw the propagation by version and mode into this `FILE` (PNG)")
 	return cmd
 }

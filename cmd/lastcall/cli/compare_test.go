@@ -35,7 +35,7 @@ func written(t *testing.T, v spec.Verdict) string {
 }
 
 func TestCompare(t *testing.T) {
-	pass, fail := written(t, spec.Pass), written(t, spec.Fail)
+	pass, fail, unsure := written(t, spec.Pass), written(t, spec.Fail), written(t, spec.Inconclusive)
 	foreign := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := os.WriteFile(foreign, []byte("kind: Pod\napiVersion: v1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,6 +49,10 @@ func TestCompare(t *testing.T) {
 		{[]string{pass, filepath.Join(pass, v1alpha1.File)}, 0, "SAME: 2 verdicts are the same", ""},
 		{[]string{pass, fail}, 1, "WORSE: 2 verdicts differ of 2", "worse than in " + pass + ": pod.x, the run as a whole"},
 		{[]string{fail, pass}, 0, "CHANGED: 2 verdicts differ of 2", ""},
+		{[]string{"--same", pass, pass}, 0, "SAME: 2 verdicts are the same", ""},
+		{[]string{"--same", fail, pass}, 1, "CHANGED", "--same: not the same verdict: pod.x"},
+		{[]string{"--same", unsure, pass}, 1, "CHANGED", "--same: no behaviour has a verdict in two of these reports"},
+		{[]string{"--same", fail, unsure, pass}, 1, "CHANGED", "--same: not the same verdict: pod.x"},
 		{[]string{"-o", "markdown", pass, pass}, 0, "### Verdicts", ""},
 		{[]string{"-o", "yaml", pass, pass}, 0, "kind: ReportComparison", ""},
 		{[]string{"--propagation", pass, pass}, 0, "| kube-proxy |", ""},
