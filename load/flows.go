@@ -13,6 +13,7 @@ import (
 // Flows are streams of this very process, whose clock is the timeline's own.
 type Flows struct {
 	ctx  context.Context
+	kill context.CancelCauseFunc
 	gen  Generator
 	emit func(timeline.Record)
 
@@ -23,7 +24,9 @@ type Flows struct {
 // NewFlows makes a set with nothing in it. The end of ctx kills what runs in
 // it, and emit takes what its streams see, from many goroutines.
 func NewFlows(ctx context.Context, gen Generator, emit func(timeline.Record)) *Flows {
-	return &Flows{ctx: ctx, gen: gen, emit: emit, handles: map[flow.Stream]Handle{}}
+	f := &Flows{gen: gen, emit: emit, handles: map[flow.Stream]Handle{}}
+	f.ctx, f.kill = context.WithCancelCause(ctx)
+	return f
 }
 
 // Start begins streams.
@@ -74,4 +77,10 @@ func (f *Flows) Stop(ctx context.Context, names ...flow.Stream) error {
 		delete(f.handles, name)
 	}
 	return nil
+}
+
+// GiveUp kills what runs, as ErrGivenUp has it, and returns when what became of it is told; ctx bounds that.
+func (f *Flows) GiveUp(ctx context.Context) error {
+	f.kill(ErrGivenUp)
+	return f.Stop(ctx)
 }

@@ -6,6 +6,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
@@ -76,12 +77,16 @@ type Page struct {
 	Status int    `json:"status"`
 }
 
+// ErrGivenUp is the cause with which what runs is killed by who can wait no longer for its answers.
+var ErrGivenUp = errors.New("given up: who asks has to end, and was not answered by then")
+
 // Generator runs a stream. Samples go to emit in the order in which they
 // ended, in the clock of timeline.Monotonic, from several goroutines at once.
 type Generator interface {
 	// Start begins pacing and returns at once. Only the pacing ends with
 	// Handle.Stop; cancelling ctx kills everything, and what was in flight
-	// then is recorded as Cancelled.
+	// then is recorded as Cancelled; with the cause ErrGivenUp as a Timeout, where it was under way for
+	// longer than an answer takes.
 	Start(ctx context.Context, s Stream, emit func(timeline.Record)) (Handle, error)
 }
 

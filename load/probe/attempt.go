@@ -4,6 +4,7 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,12 +175,18 @@ func (a *attempt) header() []byte {
 	return append(b, "\r\n"...)
 }
 
+// answersWithin is for how long beyond its own time an attempt is under way that was not answered, whoever gives it up.
+const answersWithin = time.Second
+
 // fail ends the attempt in its present phase. Where everything was killed, that
 // is what it came to, in whichever way its connection noticed.
 func (a *attempt) fail(o timeline.Outcome, err error) {
 	a.End = timeline.Monotonic()
-	if a.stream.ctx.Err() != nil {
+	if why := context.Cause(a.stream.ctx); why != nil {
 		o = timeline.Cancelled
+		if errors.Is(why, load.ErrGivenUp) && a.End-a.Start > a.stream.owed()+answersWithin {
+			o, err = timeline.Timeout, why
+		}
 	}
 	if o == timeline.Timeout && a.End-a.Start > a.budget()+a.stream.Tolerance {
 		// The end of the budget came late as well: it was this process that

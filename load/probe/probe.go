@@ -284,12 +284,22 @@ func (s *stream) budget() time.Duration {
 	return s.Timeout + time.Duration(max(1, s.client.turns))*s.Profile.Takes
 }
 
+// owed is how long an attempt takes by its flow, from its start.
+func (s *stream) owed() time.Duration {
+	if s.client.deferred {
+		return 0
+	}
+	return time.Duration(max(1, s.client.turns)) * s.Profile.Takes
+}
+
 func (s *stream) attempt(due time.Duration, seq int64) {
 	if s.client.deferred {
 		due += s.Profile.Takes
 		select {
 		case <-time.After(due - timeline.Monotonic()):
 		case <-s.ctx.Done():
+			s.leaveOut(due, seq, context.Cause(s.ctx))
+			return
 		}
 	}
 	a := &attempt{

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/echo"
@@ -117,10 +118,19 @@ func (c *calls) begin() error {
 	return c.flows.Start(streams...)
 }
 
-// End implements echo.Calls.
+// tellWithin bounds how long it takes to write what became of calls that are given up.
+const tellWithin = time.Second
+
+// End implements echo.Calls. What is not answered when ctx ends is given up, and stands in the ledger.
 func (c *calls) End(ctx context.Context) error {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
-	return c.flows.Stop(ctx)
+	err := c.flows.Stop(ctx)
+	if err == nil {
+		return nil
+	}
+	told, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), tellWithin, errors.New("calls that are given up don't end"))
+	defer cancel()
+	return errors.Join(err, c.flows.GiveUp(told))
 }

@@ -123,6 +123,40 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
+// What is not answered when its app has to end stands in the ledger: as lost, where it was under way for longer than an answer takes.
+func TestCallsGivenUp(t *testing.T) {
+	for outcome, waits := range map[timeline.Outcome]time.Duration{timeline.Timeout: 1500 * time.Millisecond, timeline.Cancelled: 0} {
+		t.Run(string(outcome), func(t *testing.T) {
+			t.Parallel()
+			asked, never := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				once.Do(func() { close(asked) })
+				<-never
+			}))
+			defer server.Close()
+			defer close(never)
+			kept := &memory{more: make(chan struct{})}
+			c := &calls{what: strings.Replace(streams(strings.TrimPrefix(server.URL, "http://")), `"rate": 200`, `"rate": 2`, 1)}
+			stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			c.hear(syscall.SIGUSR1)
+			<-asked
+			over, cancel := context.WithTimeout(t.Context(), waits)
+			defer cancel()
+			if err := c.End(over); err == nil {
+				t.Error("all was answered")
+			}
+			if kept.end() == 0 || kept.seen[0].Outcome != outcome {
+				t.Errorf("%+v, want what was first to be %s", kept.seen, outcome)
+			}
+		})
+	}
+}
+
 func TestReadCalls(t *testing.T) {
 	good := streams("10.0.0.1:80")
 	if _, err := readCalls(good, "uid-a"); err != nil {
