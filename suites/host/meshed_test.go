@@ -281,3 +281,15 @@ func endsInOrder(t *testing.T, tl *timeline.Timeline, form system.Form) {
 		t.Errorf("%s: it left %v after its app", form, side-app)
 	}
 }
+
+// An endpoint of whom the instances dial is none of the Service of what is ended.
+func TestOfPeer(t *testing.T) {
+	was := timeline.Event{At: 1, Kind: timeline.Endpoint, Subject: "uid-p", Attrs: map[string]string{"service": echoName, "ready": "false"}}
+	told, is := ofPeer(was)
+	if !is || told.Attrs["service"] != behaviour.CallPeer || told.Attrs["ready"] != "false" || was.Attrs["service"] != echoName {
+		t.Errorf("%v, %v, of %v", told, is, was)
+	}
+	if _, is := ofPeer(timeline.Event{Kind: timeline.ProcExit}); is {
+		t.Error("an exit is no endpoint")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,8 +95,22 @@ func (m *meshed) aside(e timeline.Event) {
 		if err := m.follow(e); err != nil {
 			m.lost("discovery's folder", err)
 		}
+		if told, is := ofPeer(e); is {
+			m.sink.Emit(timeline.Record{Event: &told}, 0)
+		}
 	}
 	m.backstage(e)
+}
+
+// ofPeer is an event of an endpoint of the Service of whom the instances dial, under its name, as a watch tells it: a
+// fleet's own are of what is ended.
+func ofPeer(e timeline.Event) (told timeline.Event, is bool) {
+	if e.Kind != timeline.Endpoint && e.Kind != timeline.EndpointGone {
+		return e, false
+	}
+	e.Attrs = maps.Clone(e.Attrs)
+	e.Attrs["service"] = behaviour.CallPeer
+	return e, true
 }
 
 // beginCalls has the instances begin what they send out, and looks at their tunnels.
