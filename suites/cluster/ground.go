@@ -436,6 +436,19 @@ func (g *ground) stream(p load.Profile, target, addr string) load.Stream {
 	return s
 }
 
+// jobQuits is what a Job's app asks by POST in the end, as one that is wrapped does: its sidecar hears by that of its end. "": nothing.
+func (g *ground) jobQuits() string {
+	t := g.scenario.Topology
+	switch {
+	case t.Learns == system.ByCall:
+		return sidecar.AdminURL(sidecar.QuitPath)
+	case g.system.Patches() && t.Form == system.Plain && g.system.Quit != nil && g.system.Quit.Post != "":
+		port := g.system.InPod(system.Place{}).Ports[g.system.Quit.Port]
+		return fmt.Sprintf("http://%s%s", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), g.system.Quit.Post)
+	}
+	return ""
+}
+
 // Disrupt does what the scenario says.
 func (g *ground) Disrupt(ctx context.Context) error {
 	// A roll-out is meant to take minReadySeconds for each of its pods; the rest is
@@ -453,8 +466,8 @@ func (g *ground) Disrupt(ctx context.Context) error {
 		},
 		JobArgs: func(code int) []string {
 			args := []string{"work", "--for=" + jobWorks.String(), "--code=" + strconv.Itoa(code)}
-			if shape.Learns == system.ByCall {
-				args = append(args, "--quit="+sidecar.AdminURL(sidecar.QuitPath))
+			if quit := g.jobQuits(); quit != "" {
+				args = append(args, "--quit="+quit)
 			}
 			return args
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lastcall-dev/lastcall/assertions/timeline"
 	"github.com/lastcall-dev/lastcall/fixtures/deploy"
+	"github.com/lastcall-dev/lastcall/fixtures/system"
 	"github.com/lastcall-dev/lastcall/load"
 	"github.com/lastcall-dev/lastcall/load/control"
 	"github.com/lastcall-dev/lastcall/load/flow"
@@ -105,5 +106,41 @@ func TestTellCallers(t *testing.T) {
 	sent.gone = ""
 	if err := g.endCalls(context.Background()); err == nil {
 		t.Error("a node without a witness has signalled")
+	}
+}
+
+// A Job's app asks what its plain sidecar is ended by, where it has such a request: the suite's own by how that learns of its app's
+// end, and a vendor's by its file.
+func TestJobQuits(t *testing.T) {
+	vendors := func(change func(*system.System)) behaviour.Subject {
+		s := &system.System{
+			Roles: []system.Role{system.Sidecar}, Ports: map[string]int{"admin": 15020, "free": 0},
+			Quit: &system.HTTPStep{Port: "admin", Post: "/quitquitquit"}, Cluster: &system.Cluster{Patch: "patch.yaml", Form: system.Plain},
+		}
+		if change != nil {
+			change(s)
+		}
+		return behaviour.Subject{System: s, Named: true}
+	}
+	own := behaviour.Subject{System: &system.System{Roles: []system.Role{system.App, system.Sidecar}, Quit: &system.HTTPStep{Port: "admin", Post: "/quit"}, Cluster: &system.Cluster{}}}
+	for name, tc := range map[string]struct {
+		subject behaviour.Subject
+		form    system.Form
+		learns  system.Learns
+		want    string
+	}{
+		"a vendor's":               {vendors(nil), system.Plain, "", "http://127.0.0.1:15020/quitquitquit"},
+		"a vendor's at a port":     {vendors(func(s *system.System) { s.Quit.Port = "free" }), system.Plain, "", "http://127.0.0.1:10080/quitquitquit"},
+		"a vendor's, by GET":       {vendors(func(s *system.System) { s.Quit.Post, s.Quit.Get = "", "/quit" }), system.Plain, "", ""},
+		"a vendor's native one":    {vendors(nil), system.Native, "", ""},
+		"a vendor's that has none": {vendors(func(s *system.System) { s.Quit = nil }), system.Plain, "", ""},
+		"by a call":                {own, system.Plain, system.ByCall, "http://127.0.0.1:15000/quit"},
+		"by sockets":               {own, system.Plain, system.BySockets, ""},
+		"native":                   {own, system.Native, "", ""},
+	} {
+		g := &ground{system: tc.subject, scenario: behaviour.Scenario{Topology: behaviour.Topology{Form: tc.form, Learns: tc.learns}}}
+		if got := g.jobQuits(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
