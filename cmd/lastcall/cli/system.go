@@ -117,7 +117,8 @@ what to do. A file without mistakes is told in a few lines: what the system
 claims, how an instance is started, and how it is ended. Nothing is started.
 
 What may be meant so and mostly is not is a warning, on standard error: a listener
-at all addresses, a minDrain that nothing gives, a program that is not on this machine.
+at all addresses, a minDrain that nothing gives, a program that is not on this machine,
+pods in the network of their node.
 
 Exit codes: 0 nothing is wrong; 2 something is.`,
 		Args: some(1, "name a system file, or several: `lastcall system init` writes one to begin with"),
@@ -147,7 +148,7 @@ Exit codes: 0 nothing is wrong; 2 something is.`,
 			return errors.Join(bad...)
 		},
 	}
-	cmd.Flags().BoolVar(&render, "render", false, "print the configuration too, filled in for an instance with made-up addresses")
+	cmd.Flags().BoolVar(&render, "render", false, "print configuration and manifests too, filled in for an instance with made-up addresses")
 	return cmd
 }
 
@@ -321,6 +322,15 @@ func tell(s *system.System, rendered bool) (string, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 			fmt.Fprintf(&out, "\n--- DIR/%s\n%s", name, p.Files[name])
+		}
+		if s.Cluster != nil {
+			manifests, err := s.SampleManifests()
+			if err != nil {
+				return "", err
+			}
+			for _, name := range s.Cluster.Manifests {
+				fmt.Fprintf(&out, "\n--- %s\n%s", name, manifests[name])
+			}
 		}
 	}
 	return out.String(), nil

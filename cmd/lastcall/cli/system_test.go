@@ -107,7 +107,7 @@ func TestSystemCheckOfASidecar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  beside    the suite's own app, by manifests/envoy-sidecar.yaml, manifests/envoy-sidecar-config.yaml (native)\n", "\n--- manifests/envoy-sidecar.yaml\n", "restartPolicy: Always"} {
+	for _, want := range []string{"  beside    the suite's own app, by manifests/envoy-sidecar.yaml, manifests/envoy-sidecar-config.yaml (native)\n", "\n--- manifests/envoy-sidecar.yaml\n", "restartPolicy: Always", "\n--- manifests/envoy-sidecar-config.yaml\n", "kind: ConfigMap"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
