@@ -111,13 +111,15 @@ Something passes through each pod at any time here: one that leaves at zero leav
 A 0 says no more than that none of so many was lost. Each cell is one recording, two terminations (a Job's: three Jobs, one of which is to
 fail, and one a CronJob's):
 
-| strategy | recordings, in its folder of the run |
+| strategy | recordings, by the folder of the run |
 |---|---|
 `)
 	for _, r := range rows {
 		var names []string
-		for i, c := range r.Cells {
-			names = append(names, fmt.Sprintf("%s: `%s`", columns[i].title(), c.Scenario))
+		for _, p := range parts {
+			for _, c := range p.columns {
+				names = append(names, fmt.Sprintf("%s: `%s/%s`", c.title(), p.of(r.strategy), r.Cells[len(names)].Scenario))
+			}
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r.Name, strings.Join(names, "; "))
 	}

@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 	cells[0] = cell{Scenario: "delete-1", In: share{3, 10}, Out: share{0, 20}, Stayed: true}
 	cells[2] = cell{Jobs: []string{"goes on, was to be complete"}}
 	page := string(write([]row{{strategy: strategies[1], Cells: cells, Made: []string{"Kubernetes v1.34.4, suite a1, 2026-11-26", "Kubernetes v1.34.4, suite a2, 2026-11-27"}}}))
-	for _, want := range []string{"in **3 of 10**; out 0 of 20; **still there after 1m0s**", "goes on, was to be complete", "`leave: at-once`", "`delete-1`", "suite a1, 2026-11-26; Kubernetes v1.34.4, suite a2", "from its preStop hook on it"} {
+	for _, want := range []string{"in **3 of 10**; out 0 of 20; **still there after 1m0s**", "goes on, was to be complete", "`leave: at-once`", "`at-once/delete-1`", "suite a1, 2026-11-26; Kubernetes v1.34.4, suite a2", "from its preStop hook on it"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
