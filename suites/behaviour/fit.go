@@ -3,7 +3,6 @@
 package behaviour
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -64,6 +63,8 @@ func unfit(b Behaviour, sys *system.System) string {
 		return "it has the sidecar listen late, as the suite's own takes it from it: run it without --system"
 	case t.Late > 0 && sys.Cluster != nil && sys.Cluster.Form == system.Native:
 		return fmt.Sprintf("it is about an app that starts before its sidecar listens, and that of %s is a native one by its cluster.form, which its app waits for: run it without --system", sys.Metadata.Name)
+	case t.Deadline > t.Grace && t.Form == system.Plain && sys.Cluster != nil && sys.Cluster.Form == system.Native:
+		return fmt.Sprintf("it is about a plain sidecar, which can't wait for an app that does not end, and that of %s is a native one by its cluster.form: it hears of its app's end, whatever that is: write a second file with form: plain, if it has that one too", sys.Metadata.Name)
 	case (t.Deadline > t.Grace && !exhausts(sys, t) || t.Hook > 0) && !timed(sys, t):
 		return "it sets the system's own times (of the preStop hook, the drain and the grace period), which only the suite's reference app takes from it: run it without --system"
 	case b.Disrupt.Midway == disrupt.SigtermAgain && first.Signal == "":
@@ -237,18 +238,7 @@ func fit(b Behaviour, sys *system.System) Behaviour {
 		t.MinDrain, t.Unready = sys.Drain.MinDrain.D(), 0
 		t.Deadline, t.Grace = sys.Drain.Cut(), sys.Drain.Grace.D()
 	}
-	if sys.Cluster != nil && sys.Cluster.Form != "" {
-		// A native one gets its own SIGTERM when its app has gone: of what is about SIGTERM that proves
-		// nothing, and a drain from its preStop hook does.
-		t.PreStop = t.PreStop || sys.Meshed() && sys.Cluster.Form == system.Native && t.Form != system.Native
-		t.Form = sys.Cluster.Form
-	}
-	if t.Form == system.Plain && sys.Meshed() {
-		t.Learns = system.BySockets
-		if sys.Cluster != nil {
-			t.Learns = cmp.Or(sys.Cluster.Learns, t.Learns)
-		}
-	}
+	*t = t.InForm(sys)
 	if b.Disrupt.Targets > 0 {
 		t.Replicas = max(sys.Instances, b.Disrupt.Targets)
 	}

@@ -3,6 +3,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lastcall-dev/lastcall/fixtures/disrupt"
@@ -20,6 +21,29 @@ func (t Topology) alone(with string) Topology {
 // Together is the topology of the suite's own systems, which wait for all that they have in hand: a run with --isolate
 // says the same of them.
 func (t Topology) Together() Topology { return t.alone("") }
+
+// InForm is the topology with its sidecar in the form that a system has by its file; where that names none, in the topology's own, or else
+// native. A native one gets its own SIGTERM when its app has gone: of what is about SIGTERM that proves nothing, and a drain
+// from its preStop hook does. So it has one wherever the topology is not about native ones.
+func (t Topology) InForm(sys *system.System) Topology {
+	own := t.Role == system.Sidecar && sys.Meshed()
+	var file system.Cluster
+	if sys.Cluster != nil {
+		file = *sys.Cluster
+	}
+	switch {
+	case own:
+		form := cmp.Or(file.Form, t.Form, system.Native)
+		t.PreStop = t.PreStop || form == system.Native && t.Form != system.Native
+		t.Form = form
+	case file.Form != "":
+		t.Form = file.Form
+	}
+	if own && t.Form == system.Plain {
+		t.Learns = cmp.Or(file.Learns, system.BySockets)
+	}
+	return t
+}
 
 // The topologies that behaviours share. Behaviours with equal topologies and
 // disruptions are recorded once, so a new one has its price.
@@ -214,25 +238,25 @@ var (
 	}
 	// Sourcing is an app with a sidecar, of which nothing ends: whom they dial misbehaves.
 	Sourcing = Topology{
-		Role: system.Sidecar, Form: system.Native, Replicas: 1, MinDrain: 2 * time.Second, Unready: time.Second,
+		Role: system.Sidecar, Replicas: 1, MinDrain: 2 * time.Second, Unready: time.Second,
 		Deadline: 5 * time.Second, Grace: 10 * time.Second,
 	}
-	// BesideWaiting is an app with a native sidecar that accepts for a moment once it is told to go: that
+	// BesideWaiting is an app with a sidecar that accepts for a moment once it is told to go: that
 	// it was told is seen at once.
 	BesideWaiting = Topology{
-		Role: system.Sidecar, Form: system.Native, Waits: 500 * time.Millisecond, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Role: system.Sidecar, Waits: 500 * time.Millisecond, Replicas: 2, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
-	// BesideAtZero is an app with a native sidecar that a preStop hook has leave at zero connections. Each
+	// BesideAtZero is an app with a sidecar that leaves at zero connections, a native one from its preStop hook on. Each
 	// of its four instances has another reason to leave, or to stay.
 	BesideAtZero = Topology{
-		Role: system.Sidecar, Form: system.Native, PreStop: true, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
+		Role: system.Sidecar, AtZero: true, Replicas: 4, MinDrain: 6 * time.Second, Unready: 2 * time.Second,
 		Deadline: 20 * time.Second, Grace: 30 * time.Second,
 	}
 	// Resuming is an app with a sidecar that is told by controllers which come and go. It accepts for
 	// longer than there is none.
 	Resuming = Topology{
-		Role: system.Sidecar, Form: system.Native, Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
+		Role: system.Sidecar, Replicas: 2, MinDrain: 10 * time.Second, Unready: 3 * time.Second,
 		Deadline: 25 * time.Second, Grace: 40 * time.Second,
 	}
 	// ResumingOnNodes is Resuming of an app whose pods their nodes' proxies serve.

@@ -224,7 +224,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 		}
 	}
 	if !sys.Named {
-		b.Topology = s.quick(b).Together()
+		b.Topology = s.quick(b).Together().InForm(sys.System)
 		return b, behaviour.Skip{}
 	}
 	return behaviour.Fit(b, sys.System)
@@ -233,7 +233,7 @@ func (s *Stage) Fit(b behaviour.Behaviour) (behaviour.Behaviour, behaviour.Skip)
 // Lacks says what a behaviour takes that no host has; "" for nothing.
 func Lacks(b behaviour.Behaviour) string {
 	if strings.HasPrefix(b.ID, "endpoints.") {
-		return "it is about a cluster's own Services, and this stage has none: use --stage kind, without --system"
+		return "it is about a cluster's own Services, and this stage has none: use --stage kind"
 	}
 	row, _ := b.Topology.Role.Row()
 	if row.Controls {
