@@ -97,6 +97,22 @@ func (s *scene) flow(name string, l life, rate int, from, to time.Duration) {
 	}
 }
 
+// unbegun has a slow request of uid-b sent and broken at instants, and no backend say that it began it.
+func unbegun(sent, broke time.Duration) func(*scene) {
+	return func(s *scene) {
+		slow := func(x timeline.Sample) bool {
+			return x.Stream.String() == "direct/h2c/reused/slow/2s@uid-b" && x.Start >= 54800*time.Millisecond
+		}
+		s.turnAway(slow, timeline.PhaseFirstByte)
+		for i := range s.tl.Samples {
+			if x := &s.tl.Samples[i]; slow(*x) {
+				x.Outcome, x.First, x.Due, x.Start, x.Sent, x.End = timeline.Closed, 0, sent, sent, sent, broke
+				return
+			}
+		}
+	}
+}
+
 func (s *scene) setAttr(kind timeline.EventKind, key, value string) {
 	s.setAttrOf("", kind, key, value)
 }
@@ -496,6 +512,8 @@ func TestLifecycleChecks(t *testing.T) {
 		{"second: work begun after it is cut", twice, IgnoresSecondSignal(), func(s *scene) {
 			s.spoil(sent("direct/h2c/reused/slow", "uid-b", 53*sec, 54*sec), timeline.Reset, 0)
 		}, spec.Fail},
+		{"second: work begun as P ends met what came behind it", twice, IgnoresSecondSignal(), unbegun(55*sec, 55040*time.Millisecond), spec.Pass},
+		{"second: work begun before P ends met what came behind it", twice, IgnoresSecondSignal(), unbegun(54900*time.Millisecond, 55040*time.Millisecond), spec.Fail},
 		{"second: the last pod gets one only", twiceButLast(12*sec, nil), IgnoresSecondSignal(), nil, spec.Pass},
 		{"second: `serving` goes as it does by itself", twiceButLast(12*sec, map[string]time.Duration{"uid-a": 4*sec + 20*time.Millisecond, "uid-b": 4 * sec, "uid-c": 4 * sec}),
 			IgnoresSecondSignal(), nil, spec.Pass},

@@ -36,9 +36,9 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:  behaviour.RollingUpdate,
 	Traffic: []load.Profile{
 		{Flow: flow.Flow{Path: flow.Service, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 10},
-		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 50},
-		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 50},
-		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 20},
+		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Get}, Rate: 40},
+		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.H2C, Conns: flow.Reused, Op: flow.Get}, Rate: 10},
 		// What a pod has in hand when it is told to go.
 		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.Reused, Op: flow.Slow, Takes: 4 * time.Second}, Rate: 4},
 		{Flow: flow.Flow{Path: flow.Unmeshed, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.WebSocket, Takes: 8 * time.Second}, Rate: 1},
