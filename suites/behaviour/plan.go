@@ -83,13 +83,14 @@ func diagonal(selected []Behaviour) []Scenario {
 // briefly are behaviours as they are recorded under a fault of their own: with one end
 // instead of one after the other, because every instance has the fault, and one that is
 // seen to break the rule is seen. A client that sticks to one instance is not seen to
-// move when another one ends, and of a controller's replicas one leads.
+// move when another one ends, of a controller's replicas one leads, and of sidecars that leave at zero each has another reason to
+// leave or to stay.
 func briefly(all []Behaviour) []Behaviour {
 	out := slices.Clone(all)
 	for i := range out {
 		b := &out[i]
 		sticks := slices.ContainsFunc(b.Traffic, func(p load.Profile) bool { return p.Path == flow.Sticky })
-		if b.Disrupt.Drains() && b.Disrupt.Serial && !sticks && b.Topology.Role != system.Controller {
+		if b.Disrupt.Drains() && b.Disrupt.Serial && !sticks && b.Topology.Role != system.Controller && !b.Topology.AtZero {
 			b.Disrupt.Targets = 1
 		}
 	}

@@ -167,10 +167,12 @@ func TestPlanOfTheKillMatrix(t *testing.T) {
 	}, told(Plan(all, How{Matrix: Whole}))); diff != "" {
 		t.Errorf("each fault in the scenarios of who names it: %s", diff)
 	}
-	// One broken end is enough, except where a client may stick to another instance.
+	// One broken end is enough, except where a client may stick to another instance, or each instance has a reason of its own.
 	sticks := a
 	sticks.Traffic = []load.Profile{{Flow: flow.Flow{Path: flow.Sticky, Protocol: flow.HTTP1, Conns: flow.New, Op: flow.Get}, Rate: 1}}
-	for n, want := range map[int]Behaviour{1: a, SlowDrain.Replicas: sticks} {
+	atZero := a
+	atZero.Topology, atZero.Disrupt = BesideAtZero, DeleteUncounted
+	for n, want := range map[int]Behaviour{1: a, SlowDrain.Replicas: sticks, BesideAtZero.Replicas: atZero} {
 		for _, s := range Plan([]Behaviour{want, kill}, How{Matrix: Diagonal}) {
 			if s.Fault == "x" && s.Disrupt.Targets != n {
 				t.Errorf("%d instances end, want %d: %s", s.Disrupt.Targets, n, s.Name)

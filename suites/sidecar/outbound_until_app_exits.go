@@ -33,6 +33,6 @@ var _ = behaviour.Register(behaviour.Behaviour{
 	Disrupt:    behaviour.DeleteEach,
 	Traffic:    append(slices.Clone(Calls), lookups),
 	Checks:     []assertions.Check{CallsThroughProxy(CallsServed()), LookupsAnswered()},
-	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst, sidecar.LookupsEndFirst, sidecar.WaitsTooShort, sidecar.QuietTooShort},
+	BrokenBy:   []spec.Fault{sidecar.RefusesAtSigterm, sidecar.OutboundEndsFirst, sidecar.LookupsEndFirst, sidecar.WaitsTooShort, sidecar.QuietTooShort, sidecar.HoldsWhenQuiet},
 	Resolution: 60 * time.Millisecond,
 })
