@@ -86,7 +86,7 @@ type Generator interface {
 	// Start begins pacing and returns at once. Only the pacing ends with
 	// Handle.Stop; cancelling ctx kills everything, and what was in flight
 	// then is recorded as Cancelled; with the cause ErrGivenUp as a Timeout, where it was under way for
-	// longer than an answer takes.
+	// longer than an answer takes, and not at all where it was not.
 	Start(ctx context.Context, s Stream, emit func(timeline.Record)) (Handle, error)
 }
 

@@ -18,6 +18,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	mathrand "math/rand/v2"
@@ -298,7 +299,9 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 		select {
 		case <-time.After(due - timeline.Monotonic()):
 		case <-s.ctx.Done():
-			s.leaveOut(due, seq, context.Cause(s.ctx))
+			if why := context.Cause(s.ctx); !errors.Is(why, load.ErrGivenUp) {
+				s.leaveOut(due, seq, why)
+			}
 			return
 		}
 	}
@@ -325,6 +328,9 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 		alone(s, ctx, a)
 	} else {
 		s.carry(ctx, a)
+	}
+	if a.Outcome == timeline.Cancelled && errors.Is(context.Cause(s.ctx), load.ErrGivenUp) {
+		return // an answer may take so long: what would have become of it nobody knows
 	}
 	s.emit(timeline.Record{Sample: &a.Sample})
 	if a.second != nil {
