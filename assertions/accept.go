@@ -148,10 +148,10 @@ func (g *gather) accepts(c Case, t Ending, from Instant, called string, to time.
 			continue
 		}
 		inside := at >= from.At+from.Err && at <= to
-		if s.Failed() && at > to-atOnce && s.End > to+from.Err {
-			continue // it was sent before the end, and may have come behind it
-		}
 		if s.Failed() {
+			if at > to-atOnce && s.End > to+from.Err {
+				continue // it was sent before the end, and may have come behind it
+			}
 			failed = append(failed, s)
 		}
 		if inside || s.Failed() {

@@ -4,7 +4,6 @@ package probe
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,11 +181,11 @@ const answersWithin = time.Second
 // is what it came to, in whichever way its connection noticed.
 func (a *attempt) fail(o timeline.Outcome, err error) {
 	a.End = timeline.Monotonic()
-	if why := context.Cause(a.stream.ctx); why != nil {
+	switch {
+	case a.stream.givenUp() && a.End-a.Start > a.stream.owed()+answersWithin:
+		o, err = timeline.Timeout, load.ErrGivenUp
+	case a.stream.ctx.Err() != nil:
 		o = timeline.Cancelled
-		if errors.Is(why, load.ErrGivenUp) && a.End-a.Start > a.stream.owed()+answersWithin {
-			o, err = timeline.Timeout, why
-		}
 	}
 	if o == timeline.Timeout && a.End-a.Start > a.budget()+a.stream.Tolerance {
 		// The end of the budget came late as well: it was this process that

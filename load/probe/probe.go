@@ -282,7 +282,12 @@ func (s *stream) budget() time.Duration {
 	if s.holds() {
 		return s.Timeout
 	}
-	return s.Timeout + time.Duration(max(1, s.client.turns))*s.Profile.Takes
+	return s.Timeout + s.takes()
+}
+
+// takes is how long all that an attempt asks for takes by its flow.
+func (s *stream) takes() time.Duration {
+	return time.Duration(max(1, s.client.turns)) * s.Profile.Takes
 }
 
 // owed is how long an attempt takes by its flow, from its start.
@@ -290,8 +295,11 @@ func (s *stream) owed() time.Duration {
 	if s.client.deferred {
 		return 0
 	}
-	return time.Duration(max(1, s.client.turns)) * s.Profile.Takes
+	return s.takes()
 }
+
+// givenUp says whether everything was killed by who can wait no longer.
+func (s *stream) givenUp() bool { return errors.Is(context.Cause(s.ctx), load.ErrGivenUp) }
 
 func (s *stream) attempt(due time.Duration, seq int64) {
 	if s.client.deferred {
@@ -299,8 +307,8 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 		select {
 		case <-time.After(due - timeline.Monotonic()):
 		case <-s.ctx.Done():
-			if why := context.Cause(s.ctx); !errors.Is(why, load.ErrGivenUp) {
-				s.leaveOut(due, seq, why)
+			if !s.givenUp() {
+				s.leaveOut(due, seq, context.Cause(s.ctx))
 			}
 			return
 		}
@@ -329,7 +337,7 @@ func (s *stream) attempt(due time.Duration, seq int64) {
 	} else {
 		s.carry(ctx, a)
 	}
-	if a.Outcome == timeline.Cancelled && errors.Is(context.Cause(s.ctx), load.ErrGivenUp) {
+	if a.Outcome == timeline.Cancelled && s.givenUp() {
 		return // an answer may take so long: what would have become of it nobody knows
 	}
 	s.emit(timeline.Record{Sample: &a.Sample})

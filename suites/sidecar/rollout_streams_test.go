@@ -13,24 +13,27 @@ import (
 	"github.com/lastcall-dev/lastcall/suites/spec"
 )
 
-func TestStreamsLast(t *testing.T) {
-	talk := flow.To(flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: streamTakes}, "")
-	// streams are so many that are under way at D, each of another age; the change is to the first one.
-	streams := func(n int, change func(*timeline.Sample)) func(scene.Scene) {
-		return func(s scene.Scene) {
-			for i := range n {
-				begin := scene.D - streamTakes + time.Duration(i+1)*streamTakes/time.Duration(n+1)
-				x := timeline.Sample{
-					Stream: talk, ID: fmt.Sprintf("%s#%d", talk, i), Due: begin, Start: begin, Sent: begin, First: begin + 1, End: begin + streamTakes,
-					Outcome: timeline.OK, Phase: timeline.PhaseDone, Conn: uint64(i + 1), Nth: 1, Server: scene.UID,
-				}
-				if i == 0 && change != nil {
-					change(&x)
-				}
-				s.Add(x)
+// underWay are so many of a stream that are under way at D, each of another age; the change is to the first one, nil: none.
+func underWay(of flow.Stream, n int, change func(*timeline.Sample)) func(scene.Scene) {
+	takes := of.Flow().Takes
+	return func(s scene.Scene) {
+		for i := range n {
+			begin := scene.D - takes + time.Duration(i+1)*takes/time.Duration(n+1)
+			x := timeline.Sample{
+				Stream: of, ID: fmt.Sprintf("%s#%d", of, i), Due: begin, Start: begin, Sent: begin, First: begin + 1, End: begin + takes,
+				Outcome: timeline.OK, Phase: timeline.PhaseDone, Conn: uint64(i + 1), Nth: 1, Server: scene.UID,
 			}
+			if i == 0 && change != nil {
+				change(&x)
+			}
+			s.Add(x)
 		}
 	}
+}
+
+func TestStreamsLast(t *testing.T) {
+	talk := flow.To(flow.Flow{Path: flow.Service, Protocol: flow.TCP, Conns: flow.New, Op: flow.Talk, Takes: streamTakes}, "")
+	streams := func(n int, change func(*timeline.Sample)) func(scene.Scene) { return underWay(talk, n, change) }
 	scene.Judge(t, judged(StreamsLast()), []scene.Row{
 		{Name: "all whole", Build: streams(160, nil), Want: spec.Pass},
 		{Name: "one cut visibly", Build: streams(160, func(s *timeline.Sample) {

@@ -94,24 +94,33 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// The end waits for what is in flight.
-func TestCallsEnd(t *testing.T) {
-	asked, answer := make(chan struct{}), make(chan struct{})
+// calling are calls so many times a second of which one at least has been asked, and none is answered until answer is called.
+func calling(t *testing.T, rate string) (c *calls, kept *memory, answer func()) {
+	t.Helper()
+	asked, answers := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		once.Do(func() { close(asked) })
-		<-answer
+		<-answers
 	}))
-	defer server.Close()
-	kept := &memory{more: make(chan struct{})}
-	c := &calls{what: streams(strings.TrimPrefix(server.URL, "http://"))}
+	t.Cleanup(server.Close)
+	answer = sync.OnceFunc(func() { close(answers) })
+	t.Cleanup(answer) // which the server's end waits for
+	kept = &memory{more: make(chan struct{})}
+	c = &calls{what: strings.Replace(streams(strings.TrimPrefix(server.URL, "http://")), `"rate": 200`, `"rate": `+rate, 1)}
 	stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	t.Cleanup(stop)
 	c.hear(syscall.SIGUSR1)
 	<-asked
+	return c, kept, answer
+}
+
+// The end waits for what is in flight.
+func TestCallsEnd(t *testing.T) {
+	c, kept, answer := calling(t, "200")
 	over := make(chan error)
 	go func() { over <- c.End(t.Context()) }()
 	select {
@@ -119,7 +128,7 @@ func TestCallsEnd(t *testing.T) {
 		t.Errorf("it ended under a call: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	close(answer)
+	answer()
 	if err := <-over; err != nil || kept.end() == 0 {
 		t.Errorf("%v, with %d calls", err, len(kept.seen))
 	}
@@ -130,23 +139,7 @@ func TestCallsGivenUp(t *testing.T) {
 	for waits, lost := range map[time.Duration]bool{1500 * time.Millisecond: true, 0: false} {
 		t.Run(waits.String(), func(t *testing.T) {
 			t.Parallel()
-			asked, never := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				once.Do(func() { close(asked) })
-				<-never
-			}))
-			defer server.Close()
-			defer close(never)
-			kept := &memory{more: make(chan struct{})}
-			c := &calls{what: strings.Replace(streams(strings.TrimPrefix(server.URL, "http://")), `"rate": 200`, `"rate": 2`, 1)}
-			stop, err := c.ready("uid-a", kept, log.New(t.Output(), "", 0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer stop()
-			c.hear(syscall.SIGUSR1)
-			<-asked
+			c, kept, _ := calling(t, "2")
 			over, cancel := context.WithTimeout(t.Context(), waits)
 			defer cancel()
 			if err := c.End(over); err == nil {
